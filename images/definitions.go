@@ -1,7 +1,6 @@
 package main
 
-// definition is one image: which files of the cache or the machine go where.
-// {arch} stands for the platform's architecture.
+// definition is one image, with its files from the cache or this machine. {arch} is the platform's architecture.
 type definition struct {
 	name       string
 	platforms  []string
@@ -9,12 +8,12 @@ type definition struct {
 	entrypoint []string
 	cmd        []string
 	env        []string
-	trees      []string // folders of the cache, taken whole
+	trees      []string // folders of the cache, copied whole
 	files      []file
-	links      map[string]string // path in the image -> what it points at
+	links      map[string]string // path in the image -> link target
 }
 
-// file copies one file of the cache; libs adds the shared libraries it is linked with.
+// file copies one file of the cache; libs adds its shared libraries.
 type file struct {
 	from, to string
 	libs     bool
@@ -24,21 +23,19 @@ func definitions() []definition {
 	return []definition{
 		{
 			name: "probe", platforms: []string{"linux/amd64", "linux/arm64"},
-			// The pod asks for root where a socket needs it; the image itself does not.
+			// The pod requests root if a socket needs it. The image does not.
 			user: "65532:65532", entrypoint: []string{"/probe"},
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
 		},
 		{
-			// The client, with the embedded probe and who signs certificates of the world, for a
-			// cluster that runs it.
+			// The client with the embedded probe and public CAs, for running in a cluster.
 			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532",
 			entrypoint: []string{"/calico-probe"},
-			env:        []string{"USER=calico-probe"}, // who is written on what it creates; there is no passwd
+			env:        []string{"USER=calico-probe"}, // the creator in annotations; there is no passwd
 			files:      []file{{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"}},
 		},
 		{
-			// A shell and tools for nodes that have none; its pod asks for root. The packages
-			// are in toolbox.packages.
+			// A shell and tools for nodes without them. The pod requests root. toolbox.packages lists the packages.
 			name: "toolbox", platforms: []string{"linux/amd64", "linux/arm64"}, entrypoint: []string{"/probe"},
 			trees: []string{"toolbox/{arch}"},
 			files: []file{{from: "build/linux-{arch}/probe", to: "/probe"}},
@@ -52,7 +49,7 @@ func definitions() []definition {
 			files: []file{{from: "build/workload", to: "/workload"}},
 		},
 		{
-			// A probe that lies, for the tests; the real one stands beside it.
+			// A probe that lies, for tests, beside the real probe.
 			name: "liar", platforms: []string{"linux/{host}"}, user: "65532:65532", entrypoint: []string{"/liar"},
 			files: []file{{from: "build/liar", to: "/liar"}, {from: "build/linux-{arch}/probe", to: "/honest"}},
 		},
@@ -61,8 +58,8 @@ func definitions() []definition {
 			files: []file{{from: "bin/coredns", to: "/coredns"}},
 		},
 		{
-			// Calico's image cannot be had without a registry: this has the real BIRD
-			// of Debian and a stand-in for the rest, at Calico's paths.
+			// A stand-in for Calico's image, which needs a registry. It has Debian's real BIRD and stubs for the rest, at
+			// Calico's paths.
 			name: "calico-node", platforms: []string{"linux/{host}"}, cmd: []string{"/bin/calico-node"},
 			env: []string{"PATH=/bin:/usr/sbin:/usr/bin"},
 			files: []file{

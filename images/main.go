@@ -1,6 +1,5 @@
-// Command images writes a container image as an OCI archive from files that lie
-// here, without a container engine. The archive has nothing of the clock in it:
-// the same files give the same bytes.
+// Command images writes a container image as an OCI archive from local files, without a container engine. The archive
+// contains no timestamps: the same files produce the same bytes.
 package main
 
 import (

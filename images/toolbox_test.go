@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// locked are the lines of the lock for one architecture.
+// locked returns the lock's lines for one architecture.
 type locked struct{ arch, name, version, sum, file string }
 
 func lock(t *testing.T, text []byte) []locked {
@@ -37,8 +37,8 @@ func lock(t *testing.T, text []byte) []locked {
 	return out
 }
 
-// TestLock wants the lock to have every package of the list, for every architecture, once, and the
-// file of each to be of that package and version.
+// TestLock requires the lock to have every package of the list once for every architecture, with a file of that package
+// and version.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	all := lock(t, content(t, "toolbox.lock"))
@@ -65,7 +65,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// mirror is a Debian archive of one package, and a copy of what makes a toolbox of it.
+// mirror is a Debian archive with one package, and a copy of the files that build a toolbox.
 type mirror struct{ dir, arch string }
 
 func newMirror(t *testing.T) mirror {
@@ -96,7 +96,7 @@ func (m mirror) put(t *testing.T, name, text string, mode os.FileMode) {
 	}
 }
 
-// offer has the archive offer one version of the package, which says a word, and no other one.
+// offer replaces the archive's package by one version, which prints a word.
 func (m mirror) offer(t *testing.T, version, word string) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(m.dir, "deb")); err != nil {
@@ -118,7 +118,7 @@ func (m mirror) offer(t *testing.T, version, word string) {
 	m.put(t, "repo/Packages", fmt.Sprintf("%sFilename: ./tools.deb\nSize: %d\nSHA256: %s\n\n", control, len(deb), hex.EncodeToString(sum[:])), 0o644)
 }
 
-// make runs toolbox.sh there, and gives what it said and what the package in the toolbox says, "" = there is none.
+// make runs toolbox.sh. It returns the output, and the word that the toolbox's package prints, "" = no package.
 func (m mirror) make(t *testing.T, args ...string) (said, word string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.dir, "scripts/toolbox.sh"), append(args, m.arch)...)
@@ -131,8 +131,8 @@ func (m mirror) make(t *testing.T, args ...string) (said, word string, err error
 	return string(out), strings.TrimPrefix(strings.TrimSpace(word), "#!/bin/sh\necho "), err
 }
 
-// TestToolbox makes toolboxes of a Debian archive that offers what the lock has, then another
-// file under the same version, and then another version.
+// TestToolbox builds toolboxes from a Debian archive with the locked file, then with another file of the same version,
+// and then with another version.
 func TestToolbox(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t)

@@ -25,8 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// write writes one archive with an image for each platform, and its name with the digest into the
-// file pin, "" = nowhere.
+// write writes one archive with an image for each platform. It writes the image's name and digest to the file pin,
+// unless pin is "".
 func write(d definition, ref, cache, out, pin string, plain bool, limit int64) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range d.platforms {
@@ -58,8 +58,7 @@ func write(d definition, ref, cache, out, pin string, plain bool, limit int64) e
 	if err != nil {
 		return fmt.Errorf("image %s: %w", d.name, err)
 	}
-	// By which name a node has the image that was imported there: a pod that names a digest finds
-	// it by the second one only.
+	// The names of the imported image on a node. A pod that specifies a digest finds it only by the second name.
 	names := []string{ref, ref[:strings.LastIndex(ref, ":")] + "@" + digest.String()}
 	return errors.Join(archive(index, names, out), os.WriteFile(pin, []byte(ref+"@"+digest.String()+"\n"), 0o644))
 }
@@ -96,7 +95,7 @@ func build(d definition, cache string, platform *v1.Platform, plain bool) (v1.Im
 func diffIDs(layer v1.Layer) []v1.Hash {
 	id, err := layer.DiffID()
 	if err != nil {
-		return nil // an image without it is refused when it is written
+		return nil // writing rejects an image without it
 	}
 	return []v1.Hash{id}
 }
@@ -113,7 +112,7 @@ func sizeOf(img v1.Image) (int64, error) {
 	return n, nil
 }
 
-// pack makes the layer: a tar of the files with fixed times and owners.
+// pack creates the layer: a tar of the files with fixed times and owners.
 func pack(d definition, cache, arch string) ([]byte, error) {
 	sources := map[string]string{} // path in the image -> file here
 	for _, f := range d.files {
@@ -166,8 +165,7 @@ func pack(d definition, cache, arch string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// plant adds a whole folder: its files with their modes, but for what would lend one
-// user the rights of another, and its links.
+// plant adds a whole folder with its links and files. It keeps file modes, except the setuid and setgid bits.
 func plant(w *tar.Writer, tree string, made map[string]bool) error {
 	return filepath.WalkDir(tree, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == tree {
@@ -223,7 +221,7 @@ func folders(w *tar.Writer, path string, made map[string]bool) error {
 	return nil
 }
 
-// libraries adds the shared libraries of an ELF file, and theirs.
+// libraries adds the shared libraries of an ELF file, recursively.
 func libraries(path string, into map[string]string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -269,8 +267,8 @@ func findLibrary(name string) (string, error) {
 	return "", fmt.Errorf("library %s is not on this machine", name)
 }
 
-// archive writes the index as an OCI layout in a tar, under each of the names as containerd and
-// others look for it.
+// archive writes the index as an OCI layout in a tar. It lists each name in the form that containerd and other runtimes
+// expect.
 func archive(index v1.ImageIndex, names []string, out string) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(out), ".image-")
 	if err != nil {
@@ -296,7 +294,7 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 			return err
 		}
 	}
-	// Into a file of its own first: a reader of the old archive must not get half of this one.
+	// Write to a temporary file first, so that readers of the old archive never get half of the new one.
 	f, err := os.Create(filepath.Join(dir, ".archive"))
 	if err != nil {
 		return err

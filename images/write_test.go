@@ -19,9 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestReleased wants of the images of a release one for each platform under one name, each
-// with its own program and nothing else, named by tag and by digest, and the same bytes from
-// the same files, wherever these lie and whenever they were made. The programs are stand-ins.
+// TestReleased requires one release image for each platform under one name and digest, each with only its own program.
+// The same files must produce the same bytes at any path and time. The programs are fakes.
 func TestReleased(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
@@ -101,8 +100,8 @@ func content(t *testing.T, name string) []byte {
 	return b
 }
 
-// index is the index in an archive, which is whole and there by tag and by digest; pinned is the name
-// with both.
+// index returns the index of an archive, which must be complete and have both names. pinned is the name with tag and
+// digest.
 func index(t *testing.T, archive []byte, name, tag, pinned string) v1.ImageIndex {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,13 +149,13 @@ func index(t *testing.T, archive []byte, name, tag, pinned string) v1.ImageIndex
 	return inner
 }
 
-// manifest is an image of an index.
+// manifest returns an image of an index.
 type manifest struct {
 	platform string
 	image    v1.Image
 }
 
-// manifests wants one for each platform of a release.
+// manifests requires one manifest for each platform of a release.
 func manifests(t *testing.T, index v1.ImageIndex) []manifest {
 	t.Helper()
 	m, err := index.IndexManifest()
@@ -179,8 +178,7 @@ func manifests(t *testing.T, index v1.ImageIndex) []manifest {
 	return out
 }
 
-// TestPlant wants a tree in an image as it lies here, but for what would lend one user
-// the rights of another.
+// TestPlant requires that an image has the same tree as this machine, without setuid and setgid bits.
 func TestPlant(t *testing.T) {
 	t.Parallel()
 	tree := t.TempDir()

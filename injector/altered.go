@@ -14,19 +14,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A mutating webhook or policy may change an object when it is created. A probe outside the node's network, on
-// another node or of another image does not describe the node, and another container in its pod can read its output.
-// So the created object is compared with the requested one. If a field differs that decides what the probe is, sees
-// or costs the node, the probe gets no request. Fields that the API server fills in, or that only decide when and
-// where a pod is scheduled, may differ: the kubelet judges those.
+// A mutating webhook or policy may change an object when it is created. A probe outside the node's network, on another
+// node or from another image does not describe the node. An extra container in its pod can read its output. So the
+// created object is compared with the requested object. The probe gets no request if a field differs that decides its
+// identity, view or cost to the node. Fields that the API server fills in, or that only decide when and where a pod is
+// scheduled, may differ: the kubelet checks them.
 
-// field is one field, as requested and as created.
+// field is one field of the requested and the created object.
 type field struct {
 	path      string
 	want, got any
 }
 
-// firstDifferent describes the first field that differs, "" = none.
+// firstDifferent describes the first field that differs, or returns "".
 func firstDifferent(fields []field) string {
 	for _, f := range fields {
 		if !equality.Semantic.DeepEqual(f.want, f.got) {
@@ -41,7 +41,7 @@ func inJSON(v any) string {
 	const most = 120
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "unreadable" // cannot happen with the values of a pod
+		return "unreadable" // cannot happen with a pod's values
 	}
 	if r := []rune(string(b)); len(r) > most {
 		return string(r[:most]) + "…"
@@ -49,7 +49,7 @@ func inJSON(v any) string {
 	return string(b)
 }
 
-// systemCritical is the lowest priority for which a kubelet evicts other pods to make room.
+// systemCritical is the lowest priority for which a kubelet evicts other pods.
 const systemCritical = 2_000_000_000
 
 // alteredPod describes how the created pod differs from the requested one, "" = not at all.
@@ -110,7 +110,8 @@ func alteredEphemeral(want corev1.EphemeralContainer, node string, verified type
 	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
 }
 
-// alteredContainer compares the probe's container with the requested one, each with its pod's security context.
+// alteredContainer compares the created probe container with the requested one. Both inherit from their pod's security
+// context.
 func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Container,
 	inG *corev1.PodSecurityContext, g *corev1.Container,
 ) string {
@@ -142,7 +143,7 @@ func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Con
 	return alteredSecurity(path+"securityContext.", securityIn(inA, a), securityIn(inG, g))
 }
 
-// alteredSecurity compares two effective security contexts, with the API's defaults.
+// alteredSecurity compares two effective security contexts, with the API's defaults filled in.
 func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	const usual = corev1.DefaultProcMount
 	addA, dropA := capabilities(a)
@@ -166,7 +167,7 @@ func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	})
 }
 
-// securityIn returns a container's security context, with the settings inherited from its pod.
+// securityIn returns a container's security context, including settings inherited from its pod.
 func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.SecurityContext {
 	var own corev1.SecurityContext
 	if c.SecurityContext != nil {
@@ -183,7 +184,8 @@ func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.Secu
 	return own
 }
 
-// capabilities returns the added capabilities that are not dropped by name, and whether all others are dropped.
+// capabilities returns the added capabilities that are not dropped by name, and whether all other capabilities are
+// dropped.
 func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped bool) {
 	if sc.Capabilities == nil {
 		return nil, false
@@ -197,7 +199,7 @@ func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped
 	return added, slices.Contains(sc.Capabilities.Drop, "ALL")
 }
 
-// on and off return the value of a switch with the default true or false.
+// on and off return the value of a switch whose default is true or false.
 func on(p *bool) bool  { return ptr.Deref(p, true) }
 func off(p *bool) bool { return ptr.Deref(p, false) }
 
@@ -210,7 +212,7 @@ func seLinuxType(sc corev1.SecurityContext) string {
 }
 
 // goEnv returns the variables, with values, that affect a Go program or its libraries and so could change the probe's
-// answers. The probe reads no others, such as those of proxies or tracing.
+// answers. The probe reads no other variables, for example for proxies or tracing.
 func goEnv(env []corev1.EnvVar) []string {
 	var out []string
 	for _, v := range env {
@@ -231,7 +233,7 @@ func names(containers []corev1.Container) []string {
 	return out
 }
 
-// volumes returns the volumes without the type that the API server fills in.
+// volumes returns the volumes without the host path type that the API server fills in.
 func volumes(all []corev1.Volume) []corev1.Volume {
 	out := slices.Clone(all)
 	for i := range out {
@@ -272,7 +274,7 @@ func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	return corev1.PodDNSConfig{Nameservers: spec.DNSConfig.Nameservers, Searches: spec.DNSConfig.Searches}
 }
 
-// known returns the created values of the requested keys.
+// known returns the values of the requested keys in the created object.
 func known(want, got map[string]string) map[string]string {
 	out := map[string]string{}
 	for key := range want {
@@ -283,9 +285,9 @@ func known(want, got map[string]string) map[string]string {
 	return out
 }
 
-// deciding returns the annotations with which the kubelet does not run a pod, or with which the container runtime adds
-// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container Device
-// Interface, containerd, CRI-O and Kata.
+// deciding returns the annotations that decide how a pod runs. With those of static pods (k8s.io/kubernetes), the
+// kubelet does not run it. With those of the Container Device Interface, containerd, CRI-O and Kata, the container
+// runtime adds devices, mounts, hooks or a virtual machine.
 func deciding(p *corev1.Pod) []string {
 	var out []string
 	for key := range p.Annotations {
@@ -301,12 +303,12 @@ func deciding(p *corev1.Pod) []string {
 	return out
 }
 
-// messagePath returns where the kubelet mounts its own file in a container.
+// messagePath returns where the kubelet mounts the termination message file in a container.
 func messagePath(c *corev1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }
 
-// owners returns the UIDs of a pod's owners that the other pod has too.
+// owners returns the UIDs of the owners that both pods share.
 func owners(pod, other *corev1.Pod) []string {
 	var out []string
 	for _, o := range pod.OwnerReferences {

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// mayDiffer are the fields that an API server or a policy may fill in or change, and why
-// that makes no other probe of it.
+// mayDiffer are the fields that an API server or a policy may fill in or change, with the reason why the probe stays
+// the same.
 var mayDiffer = map[string]string{
 	"PodSpec.TerminationGracePeriodSeconds": "it is deleted with a grace of its own",
 	"PodSpec.NodeSelector":                  "the kubelet rejects what does not fit it",
@@ -71,9 +71,8 @@ var mayDiffer = map[string]string{
 	"SecurityContext.WindowsOptions": "not on Linux",
 }
 
-// TestEveryFieldIsJudged changes each field there is of a pod, and wants to hear of it
-// unless it is known to make no difference: of a field of a later Kubernetes somebody has
-// to decide.
+// TestEveryFieldIsJudged changes each field of a pod. A change must be reported unless the field is known to be
+// harmless. Fields of later Kubernetes versions need a decision.
 func TestEveryFieldIsJudged(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -119,7 +118,7 @@ func TestEveryFieldIsJudged(t *testing.T) {
 	}
 }
 
-// change makes a value another one; odd makes it another one still.
+// change returns a different value. With odd, it returns a third value.
 func change(v reflect.Value, odd bool) {
 	if !v.CanSet() {
 		return
@@ -159,7 +158,7 @@ func change(v reflect.Value, odd bool) {
 	}
 }
 
-// TestAltered has what policies and API servers really do to pods, good and bad.
+// TestAltered has real changes to pods by policies and API servers, harmless and harmful.
 func TestAltered(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -172,7 +171,7 @@ func TestAltered(t *testing.T) {
 	probeOf(variable).Env = []corev1.EnvVar{{Name: "GODEBUG", Value: "netdns=go"}}
 	apparmor := annotationAppArmor + containerName
 	for name, c := range map[string]struct {
-		asked *corev1.Pod // nil = plain
+		asked *corev1.Pod // nil = the plain pod
 		does  func(*corev1.Pod)
 		says  string
 	}{
@@ -299,12 +298,12 @@ func TestAltered(t *testing.T) {
 	}
 }
 
-// isSaid tells whether exactly that is said, "" = nothing.
+// isSaid reports whether the text is exactly the expected one, "" = no text.
 func isSaid(what, says string) bool {
 	return (what == "") == (says == "") && strings.Contains(what, says)
 }
 
-// TestAlteredElsewhere is the same for an ephemeral container and for the clean-up job.
+// TestAlteredElsewhere is TestAltered for an ephemeral container and for the clean-up Job.
 func TestAlteredElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -327,7 +326,7 @@ func TestAlteredElsewhere(t *testing.T) {
 		"spec.hostNetwork":             func(s *corev1.PodSpec, _ *container) { s.HostNetwork = false },
 	} {
 		spec := corev1.PodSpec{NodeName: o.Node, HostNetwork: true}
-		spec.EphemeralContainers = []container{{}, *asked.DeepCopy()} // one is somebody else's
+		spec.EphemeralContainers = []container{{}, *asked.DeepCopy()} // the first one is foreign
 		does(&spec, &spec.EphemeralContainers[1])
 		if what := alteredEphemeral(asked, o.Node, "", &corev1.Pod{Spec: spec}); !isSaid(what, says) {
 			t.Errorf("%q, want %q", what, says)
@@ -349,8 +348,8 @@ func TestAlteredElsewhere(t *testing.T) {
 	}
 }
 
-// TestRehearsedFirst wants nothing made that a dry run shows to be refused or altered, and
-// a dry run that nobody takes to be no obstacle. The API server is a stand-in.
+// TestRehearsedFirst requires that nothing is created if a dry run is refused or altered. An unsupported dry run must
+// not stop the method. The API server is a fake.
 func TestRehearsedFirst(t *testing.T) {
 	t.Parallel()
 	o := options

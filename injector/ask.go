@@ -6,7 +6,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Ask sends a plan or a call, and calls each for every event of the answer until it ends or each returns false.
+// Ask sends a plan or a call, and calls each for every event of the answer. It stops at the end of the answer, or when
+// each returns false.
 func (s *Session) Ask(ctx context.Context, request probe.Request, each func(probe.Event) bool) error {
 	if _, err := s.Send(ctx, request); err != nil {
 		return err

@@ -23,8 +23,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// open opens the session with a running probe by attach. When the attach connection breaks, a kept session attaches
-// again, and any other session reads the rest from the container's log.
+// open opens the session with a running probe by attach. If the attach connection breaks, a kept session attaches
+// again. Any other session reads the rest of the answer from the container's log.
 func (p *placement) open(ctx context.Context) *Session {
 	s := &Session{created: p.created, image: p.image, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
@@ -35,10 +35,10 @@ func (p *placement) open(ctx context.Context) *Session {
 	return s
 }
 
-// readPodLimit bounds a read of the probe's pod while the connection is lost: reconnecting must not wait long for it.
+// readPodLimit bounds a read of the probe's pod while the connection is lost, because it delays reconnecting.
 const readPodLimit = 2 * time.Second
 
-// ended returns why the probe is gone, nil if it may still run.
+// ended returns why the probe is gone, or nil if it may still run.
 func (p *placement) ended(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readPodLimit)
 	defer cancel()
@@ -47,7 +47,7 @@ func (p *placement) ended(ctx context.Context) error {
 		return fmt.Errorf("pod %s/%s is gone", p.namespace, p.pod)
 	}
 	if err != nil {
-		return nil // unknown
+		return nil // state unknown
 	}
 	if pod.DeletionTimestamp != nil {
 		return fmt.Errorf("pod %s/%s is being deleted", p.namespace, p.pod)
@@ -57,7 +57,7 @@ func (p *placement) ended(ctx context.Context) error {
 			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
 		}
 	}
-	// perhaps evicted, or past its deadline
+	// evicted or past its deadline, for example
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod,
 			strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
@@ -65,18 +65,18 @@ func (p *placement) ended(ctx context.Context) error {
 	return nil
 }
 
-// attach connects stdin and stdout to the probe's until either side ends.
+// attach connects stdin and stdout to the probe until either side ends.
 func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) error {
 	req := p.client.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.pod).
 		SubResource("attach").
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
 			scheme.ParameterCodec)
 	stderr := &lastOutput{}
-	var began atomic.Bool // reading stdin: from then on some of it may be lost with the connection
+	var began atomic.Bool // stdin is being read: a broken connection may now lose part of it
 	stdin := readerFunc(func(b []byte) (int, error) { began.Store(true); return in.Read(b) })
 	err := streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
 	if broke := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsConnectionReset(err); broke &&
-		!began.Load() { // most connections are back at once
+		!began.Load() { // most connections return at once
 		err = streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
 	}
 	if err != nil {
@@ -102,14 +102,14 @@ func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// lastOutput keeps the end of what was written to it, or the reason if a Go program crashed.
+// lastOutput keeps the end of the written output, or the reason of a Go program's crash.
 type lastOutput struct {
 	mu   sync.Mutex
 	text string
 	why  string // the first line of a traceback
 }
 
-// breaksOff matches the first line of a Go program's crash output; stacks follow it.
+// breaksOff matches the first line of a Go program's crash output, which stacks follow.
 var breaksOff = regexp.MustCompile(`(?m)^(?:panic|fatal error|runtime): .*$`)
 
 func (l *lastOutput) Write(b []byte) (int, error) {
@@ -131,7 +131,7 @@ func (l *lastOutput) String() string {
 	return probe.OneLine(cmp.Or(l.why, l.text))
 }
 
-// withOutput appends a program's last output to a sentence, if there is any.
+// withOutput appends a program's last output, if any, to a sentence.
 func withOutput(words string) string {
 	if words == "" {
 		return ""

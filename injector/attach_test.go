@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestAttachIsTriedAgain wants a second attempt to attach if the first broke off before anything was sent, and none
-// after a refusal.
+// TestAttachIsTriedAgain requires a second attach attempt if the first broke before anything was sent, and none after a
+// refusal.
 func TestAttachIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks bool
-		want   int64 // requests: after a refused WebSocket it tries SPDY
+		want   int64 // requests: after a refused WebSocket the client tries SPDY
 	}{
 		"it broke off":   {breaks: true, want: 3},
 		"it was refused": {want: 2},

@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestAudited wants every field of the pod that decides what it may do in the table of
-// docs/security.md, and nothing there that the pod has not.
+// TestAudited requires docs/security.md to list exactly the pod's fields that decide its privileges.
 func TestAudited(t *testing.T) {
 	o := options
 	o.Needed = []string{"NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYS_ADMIN"}
@@ -26,7 +25,7 @@ func TestAudited(t *testing.T) {
 	if !ends {
 		t.Fatal("docs/security.md has no table of the pod")
 	}
-	// What it is called, what it runs, and where and how long.
+	// Names, image, arguments, place and lifetime.
 	named := []string{
 		"nodeName", "activeDeadlineSeconds", "containers.name", "containers.image", "containers.args",
 		"containers.volumeMounts.name", "volumes.name",
@@ -47,8 +46,8 @@ func TestAudited(t *testing.T) {
 	}
 }
 
-// leaves are the fields of v with their values, by their paths; of lists of objects,
-// which have one each, without a number.
+// leaves returns the fields of v and their values by path. Lists of objects have one element each, so paths have no
+// index.
 func leaves(path string, v any) map[string]string {
 	out := map[string]string{}
 	switch v := v.(type) {

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWriteCondition wants one condition and one annotation in the request, and nothing else. It is a strategic merge
-// patch: any other patch of a list replaces the whole list, and with it the kubelet's conditions.
+// TestWriteCondition requires exactly one condition and one annotation in the request. It is a strategic merge patch:
+// any other patch replaces the whole list, including the kubelet's conditions.
 func TestWriteCondition(t *testing.T) {
 	t.Parallel()
 	var asked string

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestConnectionCrashes wants a connection at which this program fails to be an answer that broke off.
+// TestConnectionCrashes requires a crash in a connection to be reported as a broken answer.
 func TestConnectionCrashes(t *testing.T) {
 	t.Parallel()
 	s, err := InProcess(func(context.Context, io.Reader, io.Writer) error { panic("boom") }, "of a test")(t.Context(),
@@ -41,8 +41,8 @@ func (crashingStream) Read([]byte) (int, error)  { panic("boom") }
 func (crashingStream) Write([]byte) (int, error) { panic("boom") }
 func (crashingStream) Close() error              { return nil }
 
-// TestSendingCrashes wants a request that could not be sent because this program crashed to be an error, also of a
-// probe to which it would be sent again.
+// TestSendingCrashes requires an error if this program crashes while it sends a request, even to a probe that survives
+// a lost connection.
 func TestSendingCrashes(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []bool{false, true} {
@@ -57,7 +57,7 @@ func TestSendingCrashes(t *testing.T) {
 	}
 }
 
-// TestClosingCrashes wants a crash in the request that ends a probe to be an error of the clean-up.
+// TestClosingCrashes requires a crash in the end request to be an error of the clean-up.
 func TestClosingCrashes(t *testing.T) {
 	t.Parallel()
 	s := &Session{kept: true, cancel: func() {}, remove: func(bool, bool) error { return nil }}
@@ -69,7 +69,7 @@ func TestClosingCrashes(t *testing.T) {
 	}
 }
 
-// TestSSHCrashes wants the crash of what sends to ssh to be the error, and ssh to end.
+// TestSSHCrashes requires a crash while sending to ssh to be ssh's error, and ssh to exit.
 func TestSSHCrashes(t *testing.T) {
 	t.Parallel()
 	onUnix(t)
@@ -79,7 +79,7 @@ func TestSSHCrashes(t *testing.T) {
 	}
 }
 
-// TestRenewingCrashes wants the user to read why a probe ends early.
+// TestRenewingCrashes requires a message to the user about why a probe ends early.
 func TestRenewingCrashes(t *testing.T) {
 	t.Parallel()
 	kube := fake.NewClientset()

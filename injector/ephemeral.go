@@ -18,9 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byEphemeral is the access method that adds a privileged ephemeral container to the node's calico-node pod. It needs
-// no scheduler, no new pod sandbox and no CNI, and the container starts even while that pod's init containers hang.
-// It sees the node through that pod's volumes.
+// byEphemeral is the access method that adds a privileged ephemeral container to the node's calico-node pod. This
+// method needs no scheduler, no new pod sandbox and no CNI. The container starts even while the pod's init containers
+// hang. It sees the node through the pod's volumes.
 func byEphemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
@@ -81,8 +81,8 @@ func (c *Client) join(
 	return pod, container, nil
 }
 
-// ephemeralMaxAge is how old an ephemeral container may be when it starts. The limit is long, because the node's
-// clock may be wrong, and the probe should find that out.
+// ephemeralMaxAge is how old an ephemeral container may be when it starts. The limit is long so that a probe can report
+// a wrong node clock.
 const ephemeralMaxAge = 24 * time.Hour
 
 // ephemeralName is the container's name; leftovers are recognised by its prefix.
@@ -99,7 +99,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	}
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		// The kubelet starts it whenever it can, perhaps weeks later. Then it exits at once.
+		// The kubelet may start the container weeks later. It then exits at once.
 		Args: append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after",
 			time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
@@ -109,8 +109,8 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 }
 
 // viewThrough returns how a container in the pod sees the node. Since Calico v3.31 the pod mounts the node's /proc,
-// and there process 1 leads to the node's whole root. Earlier pods mount the directories that Calico uses. These are
-// mounted, read-only, at their paths below a root.
+// where process 1 leads to the node's whole root. In older versions the pod mounts the directories that Calico uses.
+// They are mounted read-only at their paths below a new root.
 func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {
@@ -124,10 +124,10 @@ func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []co
 		}
 		name := path.Clean(v.HostPath.Path)
 		if strings.HasPrefix(name, "/sys") || strings.HasPrefix(name, "/lib") {
-			continue // nothing a check reads
+			continue // no check reads it
 		}
 		if strings.HasPrefix(name, "/var/run/") {
-			name = strings.TrimPrefix(name, "/var") // as probe.Host looks it up
+			name = strings.TrimPrefix(name, "/var") // the path that probe.Host reads
 		}
 		only = append(only, name)
 		mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: "/host" + name, ReadOnly: true})

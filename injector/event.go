@@ -22,15 +22,15 @@ type EventWriter struct {
 	spam   *record.EventSourceObjectSpamFilter
 }
 
-// Limits as in client-go's recorder: how many events a node gets at once, how often another one after that, and for
-// how many nodes they are counted.
+// Limits as in client-go's recorder: a node's burst of events, the interval of further events, and the number of
+// counted nodes.
 const (
 	eventBurst = 25
 	eventEvery = 5 * time.Minute
 	eventNodes = 4096
 )
 
-// NewEventWriter returns an EventWriter without any history.
+// NewEventWriter returns an EventWriter without a history.
 func NewEventWriter(c *Client) *EventWriter {
 	perSecond := float32(1 / eventEvery.Seconds())
 	byNode := func(ev *corev1.Event) string { return ev.InvolvedObject.Name }
@@ -42,14 +42,14 @@ func NewEventWriter(c *Client) *EventWriter {
 // maxNote is the API's limit for an event's message, in bytes.
 const maxNote = 1024
 
-// Write writes an event on a node. false = it was dropped, because the node had too many recently. The ID belongs to
-// the subject: written again, even after this program restarts, it stays one event with the last message.
+// Write writes an event on a node. It returns false if it dropped the event, because the node had too many recently.
+// The ID identifies the subject. A later Write with the same ID, even after a restart of this program, updates the
+// message of that event.
 func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, reason, note string) (bool, error) {
 	now := metav1.Now()
 	ev := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: managedBy + "." + id, Namespace: metav1.NamespaceDefault},
-		// Events of nodes use the node's name as UID: kubelets write them this way, and every release of 'kubectl
-		// describe node' expects it.
+		// Events of nodes use the node's name as UID: kubelets do, and every release of 'kubectl describe node' expects it.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, maxNote),
 		Source: corev1.EventSource{Component: managedBy}, ReportingController: "calico-probe.io/serve",

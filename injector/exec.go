@@ -21,9 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byExec is the access method that uploads the probe into a running container in the node's network namespace. It
-// pulls no image and creates no object. It needs a shell in that container, and the probe sees the node through the
-// container's volumes.
+// byExec is the access method that uploads the probe into a running container in the node's network namespace. It pulls
+// no image and creates no object. It needs a shell in that container. The probe sees the node through the container's
+// volumes.
 func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
@@ -68,8 +68,8 @@ func byExec(c *Client) Open {
 	}
 }
 
-// endsExec reports whether to give up after a container failed, when silent containers hang. A single one may hang on
-// its own. Two hang for a shared reason, and so does one that hung before.
+// endsExec reports whether to stop trying containers after the last failure. One hanging container may be a
+// coincidence. Two hang for a shared reason, and so does one that hung before.
 func endsExec(pe *PlacementError, silent int, again bool) bool {
 	if pe.Waited {
 		return silent >= maxSilent || again
@@ -77,22 +77,22 @@ func endsExec(pe *PlacementError, silent int, again bool) bool {
 	return pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC
 }
 
-// NoExecTarget is the message for a node without a container for exec. calico is the verified calico-node pod, or
-// nil.
+// NoExecTarget is the message for a node without a suitable container for exec. calico is the verified calico-node pod,
+// or nil.
 func NoExecTarget(node string, calico *corev1.Pod) string {
 	return fmt.Sprintf("node %s has no host-network DaemonSet or static pod in namespace %s for the probe to run in",
 		node, strings.Join(systemNamespaces(calico), " or "))
 }
 
-// maxExecTargets is how many containers are tried. A container without a shell fails within a second. After two that
-// do not answer, no more are tried.
+// maxExecTargets is the maximum number of containers to try. A container without a shell fails within a second. After
+// two silent containers the method gives up.
 const (
 	maxExecTargets = 6
 	maxSilent      = 2
 )
 
 // minMemoryLimit is the least memory limit of a container for uploads. The probe's file may be in memory, and running
-// it needs as much again. The container must not be OOM-killed for it.
+// it needs the same amount again. The upload must not get the container OOM-killed.
 const minMemoryLimit = 256 << 20
 
 // execTarget is a running container that the probe may be uploaded into.
@@ -110,14 +110,14 @@ func (t execTarget) privileged() bool {
 	return sc != nil && sc.Privileged != nil && *sc.Privileged
 }
 
-// lowMemory reports whether the container might exceed its memory limit with a probe in it.
+// lowMemory reports whether the container might exceed its memory limit with a running probe.
 func (t execTarget) lowMemory() bool {
 	limit := t.container.Resources.Limits.Memory()
 	return !limit.IsZero() && limit.Value() < minMemoryLimit
 }
 
-// systemNamespaces returns the namespaces whose containers exec may use: kube-system, and that of the verified
-// calico-node pod; calico is nil without one.
+// systemNamespaces returns the namespaces whose containers exec may use: kube-system and the namespace of the verified
+// calico-node pod. Without a verified pod, calico is nil.
 func systemNamespaces(calico *corev1.Pod) []string {
 	if calico == nil || calico.Namespace == metav1.NamespaceSystem {
 		return []string{metav1.NamespaceSystem}
@@ -125,8 +125,8 @@ func systemNamespaces(calico *corev1.Pod) []string {
 	return []string{calico.Namespace, metav1.NamespaceSystem}
 }
 
-// isSystemPod reports whether a pod is controlled by a DaemonSet or is the mirror pod of a static pod, as
-// kube-proxy's is on some distributions.
+// isSystemPod reports whether a pod is controlled by a DaemonSet or is the mirror pod of a static pod, such as
+// kube-proxy on some distributions.
 func isSystemPod(p *corev1.Pod) bool {
 	switch of := metav1.GetControllerOf(p); {
 	case of == nil:
@@ -139,9 +139,9 @@ func isSystemPod(p *corev1.Pod) bool {
 	}
 }
 
-// execTargets returns the running containers that exec may use: those of system pods in the host's network, because
-// in another network namespace a probe would not see the node's network. A tenant's pod gets neither our file nor a
-// root process, whatever its name. The verified calico-node comes first, then kube-proxy, then privileged containers.
+// execTargets returns the running containers that exec may use: those of system pods in the host network. In another
+// network namespace a probe would not see the node's network. A tenant's pod gets neither our file nor a root process,
+// whatever its name. The order is: the verified calico-node, kube-proxy, privileged containers.
 func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 	namespaces := systemNamespaces(calico)
 	var all []execTarget
@@ -187,8 +187,8 @@ func (t execTarget) verify(o Options) verifyMachine {
 	}
 }
 
-// view returns how a program in the container sees the node. It sees all of it through the root of process 1, if the
-// container is privileged and sees that process, or through a volume of the node's root. Otherwise it sees only the
+// view returns how a program in the container sees the node. A volume of the node's root shows the whole node. So does
+// the root of process 1, if the container is privileged and sees that process. Otherwise the program sees only the
 // directories that are mounted at their own path.
 func (t execTarget) view() view {
 	at := map[string]string{} // path on the node -> in the container
@@ -210,7 +210,7 @@ func (t execTarget) view() view {
 	for name, mounted := range at {
 		if name == mounted && !strings.HasPrefix(name, "/sys") && !strings.HasPrefix(name, "/lib") {
 			if strings.HasPrefix(name, "/var/run/") {
-				name = strings.TrimPrefix(name, "/var") // as probe.Host looks it up
+				name = strings.TrimPrefix(name, "/var") // the path that probe.Host reads
 			}
 			v.only = append(v.only, name)
 		}
@@ -231,8 +231,8 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 	}
 }
 
-// kubeletCannotAsk is a kubelet's answer when its own authorization request to the API server failed: the server
-// rejects the kubelet's credentials, or is unreachable from the node.
+// kubeletCannotAsk is a kubelet's answer if its authorization request to the API server failed. The API server rejects
+// the kubelet's credentials or is unreachable from the node.
 const kubeletCannotAsk = "Authorization error (user="
 
 // execFailed returns why the probe could not be uploaded into a container.
@@ -262,7 +262,7 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonShell, "no shell")
 	}
 	_, transport := errors.AsType[net.Error](failed.err)
-	switch answered := strings.Contains(text, "unable to upgrade connection"); { // then no shell was started
+	switch answered := strings.Contains(text, "unable to upgrade connection"); { // no shell was started
 	case answered && (strings.Contains(text, "not found") || strings.Contains(text, "does not exist")):
 		return refuse(facts.ReasonShell, "it is gone")
 	case answered && strings.Contains(text, "webhook"):

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// running is a pod in the node's network with one running container.
+// running returns a pod in the host network with one running container.
 func running(pod, container string, privileged bool, volumes ...string) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: pod, UID: types.UID(pod),
@@ -45,7 +45,7 @@ func TestExecTargets(t *testing.T) {
 	t.Parallel()
 	ended, elsewhere, ours := running("ended", "x", true), running("workload", "x", true), running("probe", "probe", true)
 	ended.Status.ContainerStatuses[0].State = corev1.ContainerState{}
-	elsewhere.Spec.HostNetwork = false // its network is not the node's
+	elsewhere.Spec.HostNetwork = false // not in the host network
 	ours.Labels = map[string]string{labelManaged: managedBy}
 	pods := []corev1.Pod{
 		running("b", "agent", false), running("a", "agent", true), ended, elsewhere, ours,
@@ -55,7 +55,7 @@ func TestExecTargets(t *testing.T) {
 	pods[7].Namespace = "calico-system"
 	for calico, want := range map[*corev1.Pod]string{
 		&pods[7]: "[canal-1 kube-proxy-1 a namesake b]",
-		nil:      "[kube-proxy-1 a namesake b]", // of no other namespace is anything known
+		nil:      "[kube-proxy-1 a namesake b]", // all other namespaces are unknown
 	} {
 		var got []string
 		for _, d := range execTargets(pods, calico) {
@@ -67,8 +67,8 @@ func TestExecTargets(t *testing.T) {
 	}
 }
 
-// TestWhoseContainers wants only containers of the system entered: a tenant may give his
-// own any name, label and right.
+// TestWhoseContainers requires that exec enters only system containers: tenants can choose any name, label and
+// privilege.
 func TestWhoseContainers(t *testing.T) {
 	t.Parallel()
 	calico := running("calico-node-1", "calico-node", true)
@@ -139,7 +139,7 @@ func TestViewFromAContainer(t *testing.T) {
 	}
 }
 
-// TestExecRefusals sorts what API servers and kubelets answer.
+// TestExecRefusals classifies errors of API servers and kubelets.
 func TestExecRefusals(t *testing.T) {
 	t.Parallel()
 	p := running("p", "c", true)
@@ -158,7 +158,7 @@ func TestExecRefusals(t *testing.T) {
 		}
 	}
 	at := execTargets([]corev1.Pod{p}, nil)[0]
-	// Whichever hangs, it is no proof against one of them.
+	// Any of them may hang, so this proves nothing about one of them.
 	if pe := execFailed(at, &uploadError{errStalled, ""}); pe.Reason != facts.ReasonSilent || !pe.Waited {
 		t.Errorf("%+v", pe)
 	}
@@ -169,8 +169,8 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
-// TestEndsExec wants no third container waited for where two hang, and no second in a second attempt: a node
-// whose runtime hangs costs that time.
+// TestEndsExec requires no third container after two hang, and no second one in a second attempt: a node with a hung
+// runtime costs that time.
 func TestEndsExec(t *testing.T) {
 	t.Parallel()
 	hangs := &PlacementError{Reason: facts.ReasonSilent, Waited: true}
@@ -190,8 +190,7 @@ func TestEndsExec(t *testing.T) {
 	}
 }
 
-// TestTightDoor wants no probe in a container it might take past its memory limit, and
-// that said.
+// TestTightDoor requires that a container near its memory limit gets no probe, with a message.
 func TestTightDoor(t *testing.T) {
 	t.Parallel()
 	p := running("p", "c", true)

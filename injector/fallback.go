@@ -13,25 +13,25 @@ import (
 )
 
 // Fallback tries access methods in order: Next returns the probe of the next one that works, and NoAnswer moves past a
-// probe that does not answer. Each failure decides whether the next method is worth trying, and for how long: a
-// kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
+// probe that does not answer. Each failure decides whether to try the next method, and for how long. A kubelet that
+// cannot start a pod cannot start an ephemeral container, but may still serve exec.
 type Fallback struct {
 	Methods []Method
-	// Silent is set if the node's lease has expired or its runtime is down: it will hardly start anything.
+	// Silent is set if the node's lease has expired or its runtime is down: the node will hardly start a container.
 	Silent bool
-	// Start is how long to wait for a probe to start, 0 = the default for method and node.
+	// Start is how long to wait for a probe to start. 0 = the default of the method and node.
 	Start time.Duration
-	// Options returns what an attempt puts on the node, before each attempt. Start and Idle are filled in here.
+	// Options returns the options of an attempt, before each attempt. Fallback sets Start and Idle.
 	Options func(Try) Options
-	// Alive reports whether the node has shown any sign of life since the first attempt. It is called when no method
-	// has worked, before a method that gave up early is tried again with its full time.
+	// Alive reports whether the node has shown any sign of life since the first attempt. It is called if no method has
+	// worked, before a method that gave up early gets a second attempt with its full time.
 	Alive func() bool
-	// Fatal returns the error that ends the run if no other method can help, else nil.
+	// Fatal returns an error to end the run if no other method can help, otherwise nil.
 	Fatal func(error) error
 
 	Failed func(method string, err error) // called after each failed attempt
 
-	tried    int // how many of Methods
+	tried    int // number of methods tried
 	before   []attempt
 	failures []Failure
 }
@@ -39,8 +39,8 @@ type Fallback struct {
 // Try describes an attempt before it starts.
 type Try struct {
 	Method  string
-	After   []Failure     // the methods that did not work before it
-	GivesUp time.Duration // how long to wait for a node that does not react at all
+	After   []Failure     // the methods that failed before it
+	GivesUp time.Duration // how long to wait for a silent node
 }
 
 // Placed is a probe that runs on the node.
@@ -48,7 +48,7 @@ type Placed struct {
 	Method  string
 	Session *Session
 	Took    time.Duration
-	Failed  []Failure // the methods before it
+	Failed  []Failure // the methods that failed before it
 	Last    bool      // no method is left to try
 
 	image string // the image that the method should start
@@ -57,13 +57,13 @@ type Placed struct {
 // Failure is an access method that did not work, or was not tried.
 type Failure struct {
 	Method string
-	Skip   string       // why it was not tried, "" = it was
-	Reason facts.Reason // why an earlier method failed, which made this one hopeless
-	Err    error        // why it did not work
+	Skip   string       // why it was not tried; "" = it was tried
+	Reason facts.Reason // the earlier failure that made this method hopeless
+	Err    error        // why it failed
 	Lost   bool         // the probe ran, but sent no answer
 }
 
-// attempt is what a failed attempt shows about later ones.
+// attempt is what a failed attempt reveals about later attempts.
 type attempt struct {
 	method string
 	reason facts.Reason
@@ -73,7 +73,7 @@ type attempt struct {
 	mute   string // the image that ran and did not answer, "" = none
 }
 
-// Next puts a probe on the node by the next method that works. It returns nil if none is left; Failures has the
+// Next puts a probe on the node by the next method that works. It returns nil if no method is left. Failures has the
 // reasons.
 func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 	for ctx.Err() == nil {
@@ -90,14 +90,14 @@ func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 			return p, err
 		}
 	}
-	if len(f.failures) == 0 { // otherwise the run would look as if it had checked the node
+	if len(f.failures) == 0 { // otherwise the node would seem checked
 		f.failures = append(f.failures,
 			Failure{Method: f.Methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
 	}
 	return nil, nil
 }
 
-// next returns the method to try now, false if none is left.
+// next returns the method to try now, false if no method is left.
 func (f *Fallback) next() (m Method, left bool) {
 	if f.tried == len(f.Methods) {
 		again, worth := secondAttempt(f.Methods, f.before)
@@ -140,7 +140,7 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	return nil, nil
 }
 
-// NoAnswer reports a probe that ran and sent no answer. Next then continues with the following method.
+// NoAnswer reports a probe that ran and sent no answer. Next then tries the following method.
 func (f *Fallback) NoAnswer(p *Placed, err error) {
 	a := attempt{method: p.Method, mute: p.image}
 	if pe, ok := errors.AsType[*PlacementError](err); ok {
@@ -162,24 +162,23 @@ func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
 	return a
 }
 
-// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node whose kubelet
-// has not renewed its lease for 40 s, or has not reached its runtime for 30 s, will hardly start anything, and the
-// user is waiting.
+// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node will hardly start
+// a container if its kubelet has not renewed the lease for 40 s or reached the runtime for 30 s. The user is waiting.
 const (
 	StartUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
-	// With other methods left, less is enough. A second of silence is usual, eight are not.
+	// With other methods left, a shorter wait is enough. A second of silence is normal, eight are not.
 	startDoubted = 5 * time.Second
 	idleUsual    = 8 * time.Second
-	// On a node that starts nothing, exec gets this long in each of at most two containers: a kubelet that
-	// serves exec takes a fraction of a second.
+	// On a node that starts nothing, this is the time for exec in each of at most two containers. A kubelet that serves
+	// exec needs a fraction of a second.
 	startExec = 2 * time.Second
 )
 
 // limits holds the time limits of a method, or why it is skipped.
 type limits struct {
 	start   time.Duration // 0 = the default of an uploaded probe
-	idle    time.Duration // how long nothing at all may happen, 0 = as long as start
+	idle    time.Duration // maximum time without any event; 0 = same as start
 	skip    string
 	because facts.Reason
 }
@@ -193,8 +192,8 @@ func (f *Fallback) limits(m Method) limits {
 	return l
 }
 
-// limitsOf decides about one method from the failures before it: the same cause may stop this one, and an ephemeral
-// container that never starts cannot be removed from its pod.
+// limitsOf sets the limits of one method by the failures before it. The same cause may stop this method, and an
+// ephemeral container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
 	if m.again || m.needs() == needsLogin { // it needs neither the API nor a kubelet
@@ -202,12 +201,12 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	}
 	for _, a := range before {
 		switch {
-		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds: starting may take longer
+		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds; a start may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it uses the same API server, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
-			l.start = startExec // a kubelet that receives no new pods may still serve its old ones
+			l.start = startExec // a kubelet that receives no new pods may still serve old pods
 			continue
 		case a.reason == facts.ReasonKubelet && a.waited:
 			l.skip = "it needs the same kubelet, which has started nothing"
@@ -231,7 +230,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	return l
 }
 
-// silence returns how long a method waits if nothing at all happens.
+// silence returns how long a method waits without any event.
 func (l limits) silence(m Method) time.Duration {
 	switch {
 	case m.needs() == needsLogin:
@@ -266,7 +265,7 @@ func usualLimits(m Method, others, silent bool) limits {
 	return limits{start: StartUsual}
 }
 
-// starterOf returns the first attempt with a method that starts a container, nil = none.
+// starterOf returns the first attempt with a method that starts a container, or nil.
 func starterOf(before []attempt) *attempt {
 	for i, a := range before {
 		if methodCalled(a.method).needs == needsStart {
@@ -276,15 +275,15 @@ func starterOf(before []attempt) *attempt {
 	return nil
 }
 
-// secondAttempt returns the method to try again if none has worked and the first one that starts a container gave up
-// early: a slow node now gets the full time. Before that, exec is tried again. It uses the same kubelet and runtime,
-// but little of either: if exec hangs that long, they hang, and no container would start.
+// secondAttempt returns the method to try again after all methods failed. If the first method that starts a container
+// gave up early, a slow node now gets the full time. exec is tried again before that. It uses the same kubelet and
+// runtime, but little of each: if exec hangs that long, both hang, and no container would start.
 func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 	first := starterOf(before)
 	if first == nil || !first.early {
 		return Method{}, false
 	}
-	last := attempt{waited: true} // exec may not have been tried, as it takes the same runtime
+	last := attempt{waited: true} // perhaps exec was skipped, because it needs the same runtime
 	for _, a := range before {
 		if methodCalled(a.method).needs == needsExec {
 			last = a

@@ -8,8 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestAttempts goes past every kind of obstacle: "-" is a method not tried, a number its
-// seconds, own what it takes by itself.
+// TestAttempts passes every kind of failure: "-" is a skipped method, a number its seconds, own its default time.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -85,7 +84,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestSilence wants it said how long a node that does not react is waited for.
+// TestSilence requires a message with the waiting time for a silent node.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -107,8 +106,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestOnceMore wants a node that is only slow given its time, and one that hangs not waited
-// for: what tells them apart is whether what runs there can be entered.
+// TestOnceMore requires the full time for a slow node, and no wait for a hung one. The difference is whether exec into
+// a running container works.
 func TestOnceMore(t *testing.T) {
 	t.Parallel()
 	pod := attempt{method: MethodPod, waited: true, early: true}
@@ -141,7 +140,7 @@ func TestOnceMore(t *testing.T) {
 	}
 }
 
-// named are methods that nothing opens.
+// named returns methods without an Open.
 func named(names ...string) (out []Method) {
 	for _, name := range names {
 		out = append(out, Method{Name: name})

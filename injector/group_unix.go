@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// apart starts a program in its own process group, so that the user's Ctrl-C does not reach it: a command may end
-// while the connection that it used stays. When the program's context ends, the whole group gets SIGTERM, with which
-// a shell can run its trap; SIGKILL would prevent that. What is left after WaitDelay is killed.
+// apart starts a program in its own process group, so that the user's Ctrl-C does not reach it. A command may end while
+// its connection stays open. When the program's context ends, the whole group gets SIGTERM, so that a shell can run its
+// trap. Processes that remain after WaitDelay are killed.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

@@ -3,17 +3,16 @@
 //	Options --> Open (one access method) --> Session: requests in, events out
 //	Methods --> Fallback.Next: the first method that works --> Placed (a Session)
 //
-// Fallback is its entry point for one node, Wave for many. It is the half that writes to the Kubernetes API; package
-// cluster reads it. It runs no check and judges no result. Everything it creates is annotated with who created it,
-// why and for how long. It is removed when the session closes, and the server removes it automatically if the client
-// dies.
+// Fallback is its entry point for one node, Wave for many. The package writes to the Kubernetes API; package cluster
+// reads from it. It runs no check and judges no result. Each created object is annotated with its creator, reason and
+// lifetime. Closing the session removes it. If the client dies, the server removes it automatically.
 //
-// A connection may break. A probe for one run loses its stdin then: it finishes its plan and exits, and the session
-// reads the rest of the answer from the container's log (Session.start). A kept probe, that of a shell, stays for up
-// to 30 seconds, in which the session reconnects (Session.startKept).
+// A connection may break. A probe for one run then loses its stdin. It finishes its plan and exits, and the session
+// reads the rest of the answer from the container's log (Session.start). A kept probe, such as for a shell, stays for
+// up to 30 seconds, in which the session reconnects (Session.startKept).
 //
-// An access method is a function, Open, that turns Options into a Session. A Fallback tries
-// several of them until one puts a probe there:
+// An access method is a function, Open, that turns Options into a Session. A Fallback tries several access methods
+// until one places a probe:
 //
 //	client, err := injector.NewClient(config)
 //	f := &injector.Fallback{Methods: []injector.Method{
@@ -37,7 +36,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
-// clients are the clients of the API groups in which objects are created.
+// clients are the clients for the API groups of created objects.
 type clients interface {
 	CoreV1() core.CoreV1Interface
 	BatchV1() batch.BatchV1Interface
@@ -50,8 +49,7 @@ type Client struct {
 	clock  *serverclock.Clock
 }
 
-// NewClient returns a Client for config, which it does not change. If config sets a higher request rate, that one is
-// used.
+// NewClient returns a Client for config, which it does not change. A higher request rate in config is kept.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = max(own.QPS, 50), max(own.Burst, 100)
@@ -65,29 +63,29 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{kube: kube, config: own, clock: clock}, nil
 }
 
-// Options describe what to put where, for whom and for how long.
+// Options describe what to create where, for whom and for how long.
 type Options struct {
 	Node       string
-	Namespace  string // of the probe pod
+	Namespace  string // namespace of the probe pod
 	Image      string
-	PullSecret string // "" = none
+	PullSecret string // "" = no pull secret
 	Run        string // run ID: eight hexadecimal digits
 	Who        string // user@host, for audits
 	Reason     string // the user's own words, may be empty
 	Checks     []string
-	Calico     *corev1.Pod // the node's verified calico-node pod; nil = none
-	CalicoErr  error       // why that is unknown; a *PlacementError (NoCalico) if no pod can be verified
+	Calico     *corev1.Pod // the node's verified calico-node pod, or nil
+	CalicoErr  error       // why Calico is nil; a *PlacementError (NoCalico) if no pod can be verified
 	Needed     []string    // Linux capabilities that the checks need, without CAP_
-	Privileged bool        // all capabilities instead of the few needed
-	// for a root shell: all capabilities, and in its own pod the node's files are writable
+	Privileged bool        // all capabilities instead of Needed
+	// for a root shell: all capabilities, and writable node files if the probe has its own pod
 	Shell        bool
-	DebugProfile *DebugProfile // instead of Needed, Privileged and the capabilities of Shell; nil = none
+	DebugProfile *DebugProfile // instead of Needed, Privileged and Shell's capabilities; nil = no profile
 	Start        time.Duration // how long to wait for the probe to run
-	Idle         time.Duration // how long nothing may happen meanwhile, 0 = as long as Start
+	Idle         time.Duration // maximum time without any event; 0 = same as Start
 	Again        bool          // the method has failed before in this run: give up at the first hang
-	Whole        time.Duration // hard time limit of the probe, on the server's side
-	// Keep makes the probe survive a broken connection for up to probe.Silence, and the session reconnect. Probes by
-	// exec, ssh and local cannot: they exit with their connection.
+	Whole        time.Duration // hard time limit of the probe, enforced by the server
+	// Keep makes the probe survive a broken connection for up to probe.Silence, so that the session can reconnect. Probes
+	// by exec, ssh and local do not survive: they exit with their connection.
 	Keep bool
 
 	Embedded []byte // the client's embedded probe for the node, packed by gzip; empty if there is none
@@ -95,15 +93,15 @@ type Options struct {
 	// Running lists the pods that run on the node.
 	Running     func(context.Context) ([]corev1.Pod, error)
 	Destination string // for ssh: admin@10.0.0.7
-	Named       bool   // the user named that host; otherwise it is an address of the Node
-	SSHConfig   string // a file for ssh -F, "" = the user's own
-	Machine     string // the node's machine-id in the API, "" = none, or shared with other nodes
+	Named       bool   // the user named the host; otherwise it is an address of the Node
+	SSHConfig   string // a file for ssh -F; "" = the user's configuration
+	Machine     string // the node's machine-id in the API; "" = missing, or shared with other nodes
 
-	Progress func(text string) // receives the progress, each time it changes
+	Progress func(text string) // receives each change of progress
 	Note     func(text string) // receives notes for the user
 }
 
-// Labels and annotations of what is created.
+// Labels and annotations of created objects.
 const (
 	labelManaged = "app.kubernetes.io/managed-by"
 	labelName    = "app.kubernetes.io/name"
@@ -113,19 +111,19 @@ const (
 	annotationNode    = "calico-probe.io/node"
 	annotationWho     = "calico-probe.io/who"
 	annotationReason  = "calico-probe.io/reason"
-	annotationLife    = "calico-probe.io/lifetime" // a Go duration, from the object's creation on
+	annotationLife    = "calico-probe.io/lifetime" // a Go duration since the object's creation
 	annotationExpires = "calico-probe.io/expires"  // by older clients in place of the lifetime: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
 	annotationShell   = "calico-probe.io/shell" // on a probe that may change the node: its purpose
 
-	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // and a container's name
+	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // followed by a container's name
 )
 
 // containerName is the probe's container, in its own pod.
 const containerName = "probe"
 
-// margin is how much later than the run's own limit the server ends the probe, so that a run within its limit is
-// never cut short.
+// margin is the time between the run's limit and the server's limit for the probe, so that the server never ends a run
+// early.
 const margin = 10 * time.Second
 
 // cleanLimit bounds the removal of created objects, which also runs after the run's own context has ended.

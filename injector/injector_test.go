@@ -24,7 +24,7 @@ var options = Options{
 	Checks: []string{"felix-live", "node-swap"}, Start: time.Second, Whole: 2 * time.Minute, Needed: []string{"NET_RAW"},
 }
 
-// TestPod holds what an administrator who approves a privileged tool relies on.
+// TestPod checks the properties that an administrator who approves a privileged tool relies on.
 func TestPod(t *testing.T) {
 	p := podFor(options, nil)
 	c := p.Spec.Containers[0]
@@ -73,8 +73,7 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestShellPod wants a pod for a shell to say so to an auditor, and any other to
-// stay as it was.
+// TestShellPod requires an annotation for auditors on a shell's pod, and no change in other pods.
 func TestShellPod(t *testing.T) {
 	o := options
 	o.Shell = true
@@ -174,7 +173,7 @@ func TestEphemeral(t *testing.T) {
 	}
 }
 
-// TestRefusals sorts answers as API servers give them.
+// TestRefusals classifies real errors of API servers.
 func TestRefusals(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	forbidden := func(text string) error { return apierrors.NewForbidden(pods, "p", errors.New(text)) }
@@ -184,7 +183,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"rbac": {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "kube-system"`), facts.ReasonRBAC},
 		"psa":  {forbidden(`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`), facts.ReasonAdmission},
-		// Kubernetes 1.36 said these to TestQuotas (e2e).
+		// Errors of Kubernetes 1.36 in TestQuotas (e2e).
 		"pods":       {forbidden("exceeded quota: e2e, requested: pods=1, used: pods=0, limited: pods=0"), facts.ReasonQuota},
 		"limits":     {forbidden("exceeded quota: e2e, requested: limits.memory=512Mi, used: limits.memory=0, limited: limits.memory=100Mi"), facts.ReasonQuota},
 		"must":       {forbidden("failed quota: e2e: must specify limits.cpu for: probe"), facts.ReasonQuota},
@@ -193,7 +192,7 @@ func TestRefusals(t *testing.T) {
 		"maximum":    {forbidden("maximum memory usage per Container is 64Mi, but limit is 512Mi"), facts.ReasonQuota},
 		"of the pod": {forbidden("maximum cpu usage per Pod is 1.  No limit is specified"), facts.ReasonQuota},
 		"ratio":      {forbidden("memory max limit to request ratio per Container is 2, but no request is specified or request is 0"), facts.ReasonQuota},
-		// By its source: to be had only where a quota is configured in the API server.
+		// From the source: needs a quota in the API server's configuration.
 		"no scope":   {apierrors.NewInternalError(errors.New("insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]")), facts.ReasonQuota},
 		"no dry run": {apierrors.NewBadRequest(`admission webhook "policy" does not support dry run`), facts.ReasonSupport},
 		"no account": {forbidden(`error looking up service account x/default: serviceaccount "default" not found`), facts.ReasonNamespace},
@@ -214,7 +213,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// statusOf is a pod with one container in a state.
+// statusOf returns a pod with one container in a state.
 func statusOf(s corev1.ContainerState) *corev1.Pod {
 	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "probe", Image: "probe:1", State: s},
@@ -283,7 +282,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestIdle wants a pod given up early only when nothing at all has happened to it.
+// TestIdle requires that a pod is given up early only if it has had no event at all.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	taken := waitingFor("ContainerCreating", "")
@@ -350,7 +349,7 @@ func TestLeftovers(t *testing.T) {
 	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
 		{Name: "calico-probe-1", State: running}, {Name: "debugger", State: running}, {Name: "calico-probe-2", State: ended},
 	}
-	// the last waits for its image
+	// the last pod waits for its image
 	for _, name := range []string{"calico-probe-1", "debugger", "calico-probe-2", "calico-probe-3"} {
 		p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers,
 			corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}})

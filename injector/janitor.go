@@ -15,16 +15,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps extending its deadline.
-// Once the client is gone, the Job controller fails the Job at its deadline, the TTL controller deletes it immediately,
-// and the garbage collector deletes the pod with it. So a client killed by SIGKILL, or a laptop that lost its network,
-// leaves nothing behind.
+// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps extending the Job's
+// deadline. Once the client is gone, the Job controller fails the Job at its deadline, the TTL controller deletes it
+// immediately, and the garbage collector deletes the pod with it. So nothing stays behind after SIGKILL, or after a
+// laptop loses its network.
 const (
 	janitorLife  = 40 * time.Second
 	janitorRenew = 15 * time.Second
 )
 
-// startJanitor creates the Job and keeps it alive. Without permission to create one, the run continues; a killed
+// startJanitor creates the Job and keeps it alive. Without permission to create Jobs, the run continues. A killed
 // client then leaves an exited pod, which 'calico-probe clean' removes.
 func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
@@ -48,14 +48,14 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		}
 		err = errors.Join(alteredBy(what), left)
 	}
-	// Noted only once the probe runs: if the pod is rejected too, only that matters to the user.
+	// Shown only once the probe runs: if the pod is also rejected, only that matters to the user.
 	p.afterwards = fmt.Sprintf("no clean-up job (%s): if this client is killed, run 'calico-probe clean --run %s'",
 		probe.OneLine(err.Error()), o.Run)
 	return nil
 }
 
-// alteredJob describes how the created Job differs from the requested one, "" = it still ends in time and starts no
-// pod.
+// alteredJob describes how the created Job differs from the requested one, "" = the Job still ends in time and starts
+// no pod.
 func alteredJob(want, got *batchv1.Job) string {
 	a, g := want.Spec, got.Spec
 	return firstDifferent([]field{
@@ -73,7 +73,7 @@ func janitorFor(o Options) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			Parallelism:             new(int32(0)), // never a pod
+			Parallelism:             new(int32(0)), // never create a pod
 			Completions:             new(int32(1)),
 			BackoffLimit:            new(int32(0)),
 			ActiveDeadlineSeconds:   new(int64(janitorLife.Seconds())),
@@ -89,7 +89,7 @@ func janitorFor(o Options) *batchv1.Job {
 	}
 }
 
-// renew extends the deadline by the time that has passed for the client, so both clocks may be wrong.
+// renew extends the deadline by the time elapsed on the client, so it works even with wrong clocks.
 func (p *placement) renew(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(janitorRenew)
 	defer tick.Stop()
@@ -103,8 +103,7 @@ func (p *placement) renew(ctx context.Context, began time.Time) {
 			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch),
 				metav1.PatchOptions{})
 			cancel()
-			// After any other error the next tick is early enough. If the API stays unreachable, the deadline passes,
-			// as intended.
+			// After any other error, retry at the next tick. If the API stays unreachable, the deadline passes, as intended.
 			if apierrors.IsForbidden(err) {
 				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, finished or not", janitorLife))
 				return

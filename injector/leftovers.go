@@ -22,7 +22,7 @@ type Leftover struct {
 	Kind      string // "pod", "job", or "container" for an ephemeral one
 	Namespace string
 	Name      string
-	Pod       string // of a container, the pod it is in
+	Pod       string // the pod of a container
 	Node      string
 	Run       string
 	Who       string
@@ -55,9 +55,9 @@ func (l Leftover) String() string {
 	return probe.Line(strings.Join(parts, ", "))
 }
 
-// Leftovers lists what runs have left behind, in one namespace or in all (""). It also finds our ephemeral containers
-// that have not exited, in the pods that calicoPods selects and calicos accepts as calico-node's. It returns the
-// objects that it could list beside the error of the others.
+// Leftovers lists the leftovers of runs in one namespace, or in all namespaces (""). It also finds our ephemeral
+// containers that have not exited, in pods that calicoPods selects and calicos accepts as calico-node. If some lists
+// fail, it returns the objects of the other lists together with the error.
 func (c *Client) Leftovers(
 	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
 ) ([]Leftover, error) {
@@ -98,10 +98,10 @@ func (c *Client) Leftovers(
 	return out, errors.Join(errs...)
 }
 
-// Dated reports whether the API server's time is known. Otherwise no object counts as expired.
+// Dated reports whether the API server's time is known. Without that time, no object counts as expired.
 func (c *Client) Dated() bool { return !c.now().IsZero() }
 
-// leftover returns the Leftover for an object with our labels, or nothing if the name cannot be ours.
+// leftover returns the Leftover for an object with our labels. It returns nothing if the object's name cannot be ours.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
 	run := m.Labels[labelRun]
 	if !strings.HasPrefix(m.Name, managedBy+"-") || !strings.HasSuffix(m.Name, "-"+run) {
@@ -114,11 +114,11 @@ func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftov
 	}}
 }
 
-// clockWrong is the tolerated error of an older client's clock, with which it wrote when its objects expire.
+// clockWrong is the tolerated clock error of an older client, which wrote expiry times by its own clock.
 const clockWrong = 15 * time.Minute
 
 // expired reports whether the lifetime of an object is over. now is the API server's time, because a wrong clock of
-// this client must not end an active run. Zero = unknown, and nothing has expired.
+// this client must not end an active run. If now is zero (unknown), no object has expired.
 func expired(m metav1.ObjectMeta, now time.Time) bool {
 	if now.IsZero() {
 		return false
@@ -175,7 +175,7 @@ func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, but no newer object with the same name. A missing leftover is not an error.
+// Remove deletes one leftover, but never a newer object with the same name. It ignores a missing leftover.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},
@@ -183,7 +183,7 @@ func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	var err error
 	switch l.Kind {
 	case "pod":
-		opts.GracePeriodSeconds = new(int64(0)) // a dead kubelet would never confirm a longer one
+		opts.GracePeriodSeconds = new(int64(0)) // a dead kubelet would never confirm a graceful deletion
 		err = c.kube.CoreV1().Pods(l.Namespace).Delete(ctx, l.Name, opts)
 	case "job":
 		err = c.kube.BatchV1().Jobs(l.Namespace).Delete(ctx, l.Name, opts)

@@ -15,8 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
-// TestOver wants the time of an object to be over by the API server's clock alone, whatever
-// that of this machine says, which no case has in it.
+// TestOver requires that only the API server's clock decides whether an object has expired.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	made := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -47,8 +46,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// apiOf answers every list of pods and jobs with one object, whose name and labels are
-// given, and every deletion.
+// apiOf answers every list of pods and Jobs with one object of the given name and labels, and accepts every deletion.
 func apiOf(t *testing.T, date string, meta string, deleted *[]string) *Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,8 +77,8 @@ func apiOf(t *testing.T, date string, meta string, deleted *[]string) *Client {
 	return c
 }
 
-// TestServerClock wants what a server's Date says to decide what is in use, years away from
-// the clock of this machine, and nothing to be over where it says none.
+// TestServerClock requires the server's Date to decide what is in use, years away from this machine's clock. Without a
+// Date, no object has expired.
 func TestServerClock(t *testing.T) {
 	t.Parallel()
 	const meta = `{"name":"calico-probe-n-7f3a09c1","namespace":"x","uid":"1","creationTimestamp":"2001-02-03T04:05:06Z",
@@ -115,7 +113,7 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// TestOnlyOurs wants what has our labels and not our name left out.
+// TestOnlyOurs requires that objects with our labels but a foreign name are omitted.
 func TestOnlyOurs(t *testing.T) {
 	t.Parallel()
 	c := &Client{clock: &serverclock.Clock{}}

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byLocal is the access method for the machine this program runs on. It starts the embedded probe there, as over ssh
-// but without a login. The caller must verify that the machine is the node.
+// byLocal is the access method for the machine this program runs on. It starts the embedded probe as over ssh, but
+// without a login. The caller must verify that the machine is the node.
 func byLocal(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if runtime.GOOS != "linux" {

@@ -13,12 +13,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestLocalInterrupted interrupts an upload to this machine as soon as a part of the probe is on it: the shell's trap,
-// which removes that part, must still run.
+// TestLocalInterrupted interrupts an upload to this machine after part of the probe has arrived. The shell's trap must
+// still remove that part.
 func TestLocalInterrupted(t *testing.T) {
 	onLinux(t)
 	t.Parallel()
-	filler := make([]byte, 8<<20) // it stays large when packed, so that the upload takes long enough to interrupt
+	filler := make([]byte, 8<<20) // incompressible, so that the upload takes long enough to interrupt
 	_, _ = rand.Read(filler)      // never fails (crypto/rand)
 	o := laden(t, standIn+string(filler))
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -44,7 +44,7 @@ func TestLocalInterrupted(t *testing.T) {
 	eventuallyNoLeft(t, o)
 }
 
-// TestLocalWithoutShell has no sh in PATH, so the access method itself must say that it does not work here.
+// TestLocalWithoutShell has no sh in PATH, so the access method itself must report that it does not work.
 func TestLocalWithoutShell(t *testing.T) {
 	onLinux(t)
 	t.Setenv("PATH", t.TempDir())

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestStrange holds when a machine that ssh has reached is taken for the node.
+// TestStrange checks when a machine reached by ssh is accepted as the node.
 func TestStrange(t *testing.T) {
 	t.Parallel()
 	const mine, other = "1", "2"
@@ -26,7 +26,7 @@ func TestStrange(t *testing.T) {
 		id     string // the Node's
 		named  bool
 		said   string
-		reason facts.Reason // "" = it is taken
+		reason facts.Reason // "" = accepted
 		says   string       // in the refusal, or in a note
 	}{
 		"the same":         {id: "1", said: mine},
@@ -60,7 +60,7 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// TestElsewhere holds the same for a container, which the API server vouches for.
+// TestElsewhere checks the same for a container, which the API server vouches for.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -80,14 +80,13 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestOnMachine wants nothing created on a machine before its machine-id was seen to be the
-// node's, in the file that the kubelet reads; and a machine that does not say it waited for
-// no longer than any other word.
+// TestOnMachine requires that nothing is created before the machine-id, in the kubelet's file, matches the node's. A
+// silent machine gets the usual reply time.
 func TestOnMachine(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
-		etc, dbus, want string // "-" = there is no such file
+		etc, dbus, want string // "-" = no such file
 		another         bool
 	}{
 		"the node":        {etc: "1\n", dbus: "2\n", want: "1"},
@@ -138,8 +137,8 @@ func TestOnMachine(t *testing.T) {
 	}
 }
 
-// TestStrangersMachine wants a shell that neither says where it is nor lets go given up, and
-// nothing sent to one on another machine.
+// TestStrangersMachine requires a timeout for a shell that neither shows its machine-id nor exits. Nothing is sent to
+// another machine.
 func TestStrangersMachine(t *testing.T) {
 	onUnix(t)
 	t.Parallel()

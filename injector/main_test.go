@@ -8,8 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestMain drops what client-go logs, as the program does: a hostile node makes it write
-// thousands of lines, which bury the one that says why a test failed.
+// TestMain drops client-go's logs, as the program does: a hostile node causes thousands of lines, which hide the reason
+// of a failed test.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())

@@ -7,8 +7,8 @@ import (
 )
 
 // The names of the access methods, as in --via. MethodAPI puts no probe on the node: every run reads the API first.
-// MethodOutside tests the node from baseline nodes, by probe pods there. MethodKubelet puts no probe there either:
-// it queries the node's kubelet through the API server.
+// MethodOutside tests the node from probe pods on baseline nodes. MethodKubelet puts no probe on the node: it queries
+// the node's kubelet through the API server.
 const (
 	MethodAPI       = "api"
 	MethodPod       = "pod"
@@ -20,44 +20,44 @@ const (
 	MethodLocal     = "local"
 )
 
-// Scope is what an access method can query, a set of bits.
+// Scope is a bit set of what an access method can query.
 type Scope int
 
-// The objects of queries.
+// What an access method can query.
 const (
-	TheAPI     Scope = 1 << iota // about the node
-	TheNode                      // by a probe on it
-	TheKubelet                   // of the node, through the API server
-	OtherNodes                   // by probes on them
+	TheAPI     Scope = 1 << iota // the API, about the node
+	TheNode                      // the node, by a probe on it
+	TheKubelet                   // the node's kubelet, through the API server
+	OtherNodes                   // other nodes, by probes on them
 )
 
-// needs is what an access method requires of the node and the cluster: what stops one method stops others with that
-// need.
+// needs is what an access method requires of the node and the cluster. A failure of one method stops other methods with
+// the same needs.
 type needs int
 
 const (
 	_          needs = iota
 	needsStart       // the API server, the kubelet, and a runtime that starts a container
-	needsExec        // the API server, and a kubelet that enters a container that runs
-	needsLogin       // no API server and no kubelet: the client connects itself
-	alone            // not a fallback: --via must name it alone
+	needsExec        // the API server, and a kubelet that enters a running container
+	needsLogin       // neither API server nor kubelet: the client connects itself
+	alone            // not a fallback: --via must name only this method
 )
 
 // Access describes an access method: its needs and abilities. It is a row of the table from which all lists of access
 // methods derive.
 type Access struct {
 	name  string
-	scope Scope // decides which checks it can answer
+	scope Scope // decides which checks the method can answer
 	needs needs
 	open  func(*Client) Open // nil = no probe on the node
 
-	Pods       bool // it creates separate pods, which have fewer rights than root on the node
-	Stays      bool // its addition to a pod cannot be removed
-	OwnMachine bool // it needs the user's own machine, which has the keys or is the node: no pod can use it
-	AsRoot     bool // it needs a permission equal to root on the node: only for people on the command line
+	Pods       bool // creates separate pods, which have fewer rights than root on the node
+	Stays      bool // cannot remove its addition to a pod
+	OwnMachine bool // needs the user's machine, which has the keys or is the node: not for pods
+	AsRoot     bool // needs a permission equal to root on the node: only for people on the command line
 }
 
-// accessMethods is the table. auto tries those that are not alone, in this order.
+// accessMethods is the table. auto tries the fallbacks (not alone) in this order.
 func accessMethods() []Access {
 	return []Access{
 		{name: MethodAPI, scope: TheAPI, needs: alone},
@@ -71,11 +71,11 @@ func accessMethods() []Access {
 	}
 }
 
-// usual is what most access methods can query: they differ only in how the probe reaches the node.
+// usual is the scope of most access methods, which differ only in how the probe reaches the node.
 const usual = TheAPI | TheNode | OtherNodes
 
-// AccessOf returns the row of an access method. For auto, and for a list of access methods, it returns what they
-// share.
+// AccessOf returns the row of an access method. For auto and for a list, it returns the properties that all their
+// access methods share.
 func AccessOf(via string) Access {
 	if m := methodCalled(via); m.name != "" {
 		return m
@@ -83,25 +83,26 @@ func AccessOf(via string) Access {
 	return Access{scope: usual}
 }
 
-// Covers reports whether it can query any of these.
+// Covers reports whether the method can query any of these.
 func (a Access) Covers(any Scope) bool { return a.scope&any != 0 }
 
-// EntersNode reports whether it queries the node itself.
+// EntersNode reports whether the method queries the node itself.
 func (a Access) EntersNode() bool { return a.Covers(TheNode | TheKubelet) }
 
-// FromOutside reports whether it tests the node only from other nodes.
+// FromOutside reports whether the method tests the node only from other nodes.
 func (a Access) FromOutside() bool { return a.Covers(OtherNodes) && !a.EntersNode() }
 
-// Here reports whether it checks the machine that this program runs on, and uses no API.
+// Here reports whether the method checks the machine of this program, without the API.
 func (a Access) Here() bool { return !a.Covers(TheAPI) }
 
-// Creates reports whether it puts something on a node.
+// Creates reports whether the method creates something on a node.
 func (a Access) Creates() bool { return a.Covers(OtherNodes) || a.Covers(TheNode) && !a.Here() }
 
-// Alone reports whether it is not a fallback: a run with it includes only the checks that it can answer.
+// Alone reports whether the method is not a fallback. A run with such a method includes only the checks that it can
+// answer.
 func (a Access) Alone() bool { return a.needs == alone }
 
-// namesWhere returns the names of the access methods that fit.
+// namesWhere returns the names of the matching access methods.
 func namesWhere(fits func(Access) bool) []string {
 	var out []string
 	for _, m := range accessMethods() {
@@ -112,7 +113,7 @@ func namesWhere(fits func(Access) bool) []string {
 	return out
 }
 
-// methodCalled returns the row of an access method, the zero value if unknown.
+// methodCalled returns the row of an access method, or the zero value.
 func methodCalled(name string) Access {
 	for _, m := range accessMethods() {
 		if m.name == name {
@@ -125,12 +126,12 @@ func methodCalled(name string) Access {
 // MethodNames lists the access methods.
 func MethodNames() []string { return namesWhere(func(Access) bool { return true }) }
 
-// FallbackNames lists the access methods that may be tried in turn, in auto's order.
+// FallbackNames lists the fallback access methods in the order of auto.
 func FallbackNames() []string {
 	return namesWhere(func(m Access) bool { return !m.Alone() })
 }
 
-// PersonNames lists the access methods that only people may use, and no program in the cluster.
+// PersonNames lists the access methods that people may use, but programs in the cluster may not.
 func PersonNames() []string {
 	return namesWhere(func(m Access) bool { return m.OwnMachine || m.AsRoot })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestAccessMethodsAreWhole wants of each access method a whole row of the table, of which everything else is
-// made (CONTRIBUTING, "Add an access method").
+// TestAccessMethodsAreWhole requires a complete table row for each access method: all lists derive from the table
+// (CONTRIBUTING, "Add an access method").
 func TestAccessMethodsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, m := range accessMethods() {
@@ -52,8 +52,8 @@ func TestAccessMethodsAreWhole(t *testing.T) {
 	}
 }
 
-// TestAccessMethodsRefuse wants each access method that puts nothing there to say why, by a reason: it decides
-// whether the next is worth trying. Nobody serves the cluster, and nobody has the node.
+// TestAccessMethodsRefuse requires each failing access method to return a reason, which decides about the next method.
+// The cluster and the node are unreachable.
 func TestAccessMethodsRefuse(t *testing.T) {
 	t.Parallel()
 	client, err := NewClient(&rest.Config{Host: "https://127.0.0.1:1"})
@@ -61,7 +61,7 @@ func TestAccessMethodsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range accessMethods() {
-		if m.open == nil { // it puts no probe there, or TestAccessMethodsAreWhole names it
+		if m.open == nil { // puts no probe there, or named by TestAccessMethodsAreWhole
 			continue
 		}
 		o := Options{Node: "node-a", Run: "1", Namespace: "kube-system", Image: "probe:1", Start: time.Second,

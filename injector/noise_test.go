@@ -14,15 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestNoise wants a node that says something without end, before the probe is there or
-// while it is on its way, to be given up for that, long before its time is over, and no
-// more to be taken from it than it takes to know that.
+// TestNoise requires that a node with endless output, before or during the upload, is given up long before the timeout.
+// The client reads only slightly more than the limit.
 func TestNoise(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
-		line string // what it says again and again
-		word string // what it says first, of the script's
+		line string // the line it repeats
+		word string // its first reply of the script
 		errs bool   // on stderr
 	}{
 		"no end of line":    {line: "xxxxxxxx"},
@@ -37,9 +36,9 @@ func TestNoise(t *testing.T) {
 			said, ended := 0, make(chan struct{})
 			var flood remoteShell = func(_ context.Context, _ string, in io.Reader, out, errs io.Writer) error {
 				defer close(ended)
-				go func() { _, _ = io.Copy(io.Discard, in) }() // ends with the test's line
+				go func() { _, _ = io.Copy(io.Discard, in) }() // ends with the test's connection
 				if c.word != "" {
-					_, _ = io.WriteString(out, "\n"+o.Run+" "+c.word+"\n") // or what follows fails too
+					_, _ = io.WriteString(out, "\n"+o.Run+" "+c.word+"\n") // an error also fails the next write
 				}
 				if c.errs {
 					out = errs
@@ -73,7 +72,7 @@ func TestNoise(t *testing.T) {
 				len(pe.Text) > 200 {
 				t.Error(pe)
 			}
-			if c.errs { // which nobody holds up
+			if c.errs { // stderr never blocks
 				return
 			}
 			<-ended
@@ -84,7 +83,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestLastOutput wants why a Go program broke off rather than the stacks below, and else the end.
+// TestLastOutput requires a Go program's panic reason instead of its stacks, or else the end of the output.
 func TestLastOutput(t *testing.T) {
 	t.Parallel()
 	stacks := strings.Repeat("\tmain.go:1 +0x10\n", 100)

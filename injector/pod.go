@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// byPod is the access method that creates a pod for the probe: bound to the node by name, in the node's
-// network and process namespaces, with the node's files mounted read-only unless it is for a shell.
+// byPod is the access method that creates a pod for the probe. The pod is bound to the node by name and in its network
+// and process namespaces. It mounts the node's files, read-only unless it is for a shell.
 func byPod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if err := c.RehearsePod(ctx, o); Decided(err) {
 			return nil, err
 		}
-		// The name is chosen before the request, so that the pod is removed even if the response never arrived.
+		// The name is chosen before the request, so that the pod can be removed even if the response never arrives.
 		p := &placement{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
 		requested := podFor(o, p.startJanitor(ctx))
 		p.altered = func(pod *corev1.Pod) string { return alteredPod(requested, pod) }
@@ -31,7 +31,7 @@ func byPod(c *Client) Open {
 		if err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 				apierrors.IsAlreadyExists(err) {
-				p.pod = "" // certainly not created by this request
+				p.pod = "" // this request did not create it
 			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
 		}
@@ -49,7 +49,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 		ObjectMeta: metaFor(o),
 		Spec: corev1.PodSpec{
 			NodeName:    o.Node, // no scheduler needed
-			HostNetwork: true,   // no CNI needed, and it is the network to test
+			HostNetwork: true,   // needs no CNI, and is the network to test
 			HostPID:     true,   // to see the node's processes and enter pods' namespaces
 			DNSPolicy:   corev1.DNSDefault,
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -63,12 +63,12 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:  sessionArgs(o, methodOf(o), "/host", nil),
-				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin ends with its client
+				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin closes with its client
 				SecurityContext: securityFor(o),
 				Resources:       resourcesFor(o),
 				VolumeMounts:    []corev1.VolumeMount{hostFor(o)},
 			}},
-			// The whole root instead of single paths: the container runtime would create a path that the node lacks.
+			// Mount the whole root: the runtime would create a single path that the node lacks.
 			Volumes: []corev1.Volume{
 				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
 			},
@@ -81,7 +81,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
 	}
 	if p := pod.Spec.Containers[0].SecurityContext.AppArmorProfile; p != nil {
-		// Kubernetes before 1.30 lacks the field.
+		// Kubernetes before 1.30 lacks the AppArmor field.
 		pod.Annotations[annotationAppArmor+containerName] = strings.ToLower(string(p.Type))
 	}
 	return pod
@@ -97,9 +97,9 @@ func hostFor(o Options) corev1.VolumeMount {
 	}
 }
 
-// resourcesFor requests nothing, so that a full node accepts the probe and no other pod is evicted for it;
-// without a priority the probe is the first to be evicted where memory is short. The zeros are explicit,
-// because otherwise the limit, or a LimitRange's default, would become the request.
+// resourcesFor requests nothing, so that a full node accepts the probe without evicting another pod. Without a
+// priority, the probe is evicted first if memory is short. The zeros are explicit, because otherwise the limit or a
+// LimitRange default would become the request.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{
@@ -107,7 +107,7 @@ func resourcesFor(o Options) corev1.ResourceRequirements {
 		},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
-	if o.Shell { // the user's programs, and files in a tmpfs of the node, would count
+	if o.Shell { // no limit: it would include the user's programs and files in a tmpfs
 		r.Limits = nil
 	}
 	return r
@@ -118,7 +118,7 @@ func securityFor(o Options) *corev1.SecurityContext {
 	if o.DebugProfile != nil {
 		return o.DebugProfile.pod.DeepCopy()
 	}
-	if o.Shell { // a toolbox's own files may be changed too
+	if o.Shell { // the toolbox's files stay writable
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
 	}
 	if o.Privileged {
@@ -129,19 +129,19 @@ func securityFor(o Options) *corev1.SecurityContext {
 		add = append(add, corev1.Capability(c))
 	}
 	sc := &corev1.SecurityContext{
-		RunAsUser:              new(int64(0)), // containerd's and BIRD's sockets belong to root
+		RunAsUser:              new(int64(0)), // the sockets of containerd and BIRD belong to root
 		RunAsGroup:             new(int64(0)),
 		ReadOnlyRootFilesystem: new(true),
 		Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
 		SeccompProfile:         &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		// Where SELinux is on, the default type may not connect to the node's sockets.
+		// With SELinux, the default type must not connect to the node's sockets.
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 	}
 	if slices.Contains(o.Needed, "SYS_PTRACE") {
-		// The runtimes' default profile hides all processes outside of it.
+		// The default profile of runtimes hides all processes outside the profile.
 		sc.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
-	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API refuses both together
+	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API rejects both together
 		sc.AllowPrivilegeEscalation = new(false)
 	}
 	return sc
@@ -155,7 +155,7 @@ func methodOf(o Options) string {
 	return "pod"
 }
 
-// sessionArgs returns the probe's arguments, which an auditor can read in the pod.
+// sessionArgs returns the probe's arguments, which auditors can read in the pod.
 func sessionArgs(o Options, method, root string, only []string) []string {
 	args := []string{"session", "--root", root, "--node", o.Node, "--method", method,
 		"--life", (o.Whole + margin).String()}
@@ -182,8 +182,8 @@ func metaFor(o Options) metav1.ObjectMeta {
 	return meta
 }
 
-// nameFor returns a name that is unique for its run and node. It has at most 63 characters and no dot. Node names may
-// be longer, begin alike, or differ only in a dot, so a shortened one gets a hash.
+// nameFor returns a name that is unique for its run and node. The name has at most 63 characters and no dot. Node names
+// may be longer, share a prefix, or differ only in a dot, so a shortened name gets a hash.
 func nameFor(node, run string) string {
 	const longest = 63
 	room := longest - len(managedBy) - len(run) - 2
@@ -197,7 +197,7 @@ func nameFor(node, run string) string {
 	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node, "-"), run)
 }
 
-// abandon removes the objects of a probe that did not start, and notes for the user which ones remain.
+// abandon removes the objects of a probe that did not start, and tells the user which objects remain.
 func (p *placement) abandon(err error) error {
 	if left := p.remove(false, false); left != nil {
 		p.options.Note(left.Error())
@@ -205,7 +205,7 @@ func (p *placement) abandon(err error) error {
 	return err
 }
 
-// remove deletes the created objects. Its error has the command that removes the rest.
+// remove deletes the created objects. The error has the command that removes the rest.
 func (p *placement) remove(answered, ended bool) error {
 	if left := p.removed(answered, ended); left != nil {
 		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", left, p.options.Run)
@@ -213,9 +213,9 @@ func (p *placement) remove(answered, ended bool) error {
 	return nil
 }
 
-// removed deletes the created objects. It deletes the pod without a grace period if the probe's exit was observed, or
-// if the probe never answered: a dead kubelet would never confirm a graceful deletion. If the probe answered and may
-// still run, its pod stays in the API until the kubelet has stopped it.
+// removed deletes the created objects. If the probe exited or never answered, it deletes the pod without a grace
+// period: a dead kubelet would never confirm a graceful deletion. If the probe answered and may still run, the pod
+// stays in the API until the kubelet has stopped it.
 func (p *placement) removed(answered, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()

@@ -12,16 +12,17 @@ import (
 // never shares the host's IPC namespace, although kubectl's profiles for nodes do.
 type DebugProfile struct {
 	Name           string
-	pod, ephemeral *corev1.SecurityContext // of the container in its own pod, and in calico-node's pod
+	pod, ephemeral *corev1.SecurityContext // for a probe in its own pod, and in calico-node's pod
 	mountsRoot     bool                    // the profile mounts the node's root directory, writable
 }
 
 // Profiles lists the supported debug profiles.
 var Profiles = []string{"general", "sysadmin", "netadmin"}
 
-// NewDebugProfile returns kubectl's debug profile of that name. The profiles are copied here, because their package
-// (k8s.io/kubectl/pkg/cmd/debug) would link much of kubectl into the program. TestProfilesOfKubectl compares the copy.
-// A profile without the host's namespaces is rejected: its probe would describe its pod, not the node.
+// NewDebugProfile returns kubectl's debug profile of that name. The profiles are copied here, because importing
+// k8s.io/kubectl/pkg/cmd/debug would link much of kubectl into the program. TestProfilesOfKubectl compares the copy
+// with the original. A profile without the host's namespaces is rejected: the probe would describe its pod, not the
+// node.
 func NewDebugProfile(name string) (*DebugProfile, error) {
 	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
 		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})
@@ -37,27 +38,27 @@ func NewDebugProfile(name string) (*DebugProfile, error) {
 		return &DebugProfile{Name: name, pod: network, ephemeral: network}, nil
 	case "baseline", "restricted":
 		return nil, fmt.Errorf("kubectl's profile %s has no host namespaces, so its probe cannot test the node", name)
-	case "legacy": // in 1.39
+	case "legacy": // removed in 1.39
 		return nil, errors.New("kubectl removes this profile")
 	}
 	return nil, fmt.Errorf("unknown profile: %s", name)
 }
 
-// imposed adds the settings of every probe to a security context of kubectl: root, which owns the node's sockets, and a
-// read-only root file system.
+// imposed adds the settings of every probe to kubectl's security context: a read-only root file system, and root, which
+// owns the node's sockets.
 func imposed(kubectl *corev1.SecurityContext) *corev1.SecurityContext {
 	sc := cmp.Or(kubectl, &corev1.SecurityContext{})
 	sc.RunAsUser, sc.ReadOnlyRootFilesystem = new(int64(0)), new(true)
 	return sc
 }
 
-// writesNode reports whether the node's files are writable for the probe: only for a root shell, and with a debug
-// profile only if kubectl's own pod can write them.
+// writesNode reports whether the probe can write the node's files. Only a root shell can. With a debug profile,
+// kubectl's own pod must also be able to.
 func writesNode(o Options) bool {
 	return o.Shell && (o.DebugProfile == nil || o.DebugProfile.mountsRoot)
 }
 
-// shellNote returns the annotation of a root shell's pod, for auditors.
+// shellNote returns the annotation on a root shell's pod for auditors.
 func shellNote(o Options) string {
 	rights, files := "privileged", "writable"
 	if o.DebugProfile != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// profiled is the profile of that name.
+// profiled returns the debug profile of that name.
 func profiled(t *testing.T, name string) *DebugProfile {
 	t.Helper()
 	p := must.Get(NewDebugProfile(name))(t)
 	return p
 }
 
-// TestProfilesOfKubectl holds the profiles to what kubectl itself makes of a pod and of an ephemeral container.
+// TestProfilesOfKubectl compares the profiles with kubectl's own pods and ephemeral containers.
 func TestProfilesOfKubectl(t *testing.T) {
 	t.Parallel()
 	for _, name := range Profiles {
@@ -35,10 +35,10 @@ func TestProfilesOfKubectl(t *testing.T) {
 	}
 }
 
-// underKubectl is what kubectl's profile makes of a pod on a node, and of a pod with an ephemeral container.
+// underKubectl returns kubectl's changes to a pod on a node, and to a pod with an ephemeral container.
 func underKubectl(t *testing.T, name string) (own, joined corev1.PodSpec) {
 	t.Helper()
-	kubectl, err := debug.NewProfileApplier(name, debug.KeepFlags{}) // which is about copies of pods
+	kubectl, err := debug.NewProfileApplier(name, debug.KeepFlags{}) // about copies of pods
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func underKubectl(t *testing.T, name string) (own, joined corev1.PodSpec) {
 	return alone.Spec, beside.Spec
 }
 
-// TestProfiles wants the probe's pod and ephemeral container to have exactly the rights of kubectl's profile, the user
-// root and a read-only root file system, and nothing else of them to change.
+// TestProfiles requires the probe to have exactly the rights of kubectl's profile, plus user root and a read-only root
+// file system. Nothing else may change.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	adds := func(caps ...corev1.Capability) *corev1.SecurityContext {
@@ -63,7 +63,7 @@ func TestProfiles(t *testing.T) {
 	all := &corev1.SecurityContext{Privileged: new(true)}
 	for name, c := range map[string]struct {
 		pod, ephemeral *corev1.SecurityContext // kubectl's
-		writes         bool                    // a root shell writes to the node
+		writes         bool                    // a root shell can write to the node
 		note           string
 	}{
 		debug.ProfileGeneral:  {&corev1.SecurityContext{}, adds("SYS_PTRACE"), true, "root shell: debug profile general, the node's files are writable"},
@@ -105,7 +105,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestProfileAltered wants a policy that takes a profile's rights away, or adds some, to be noticed.
+// TestProfileAltered requires that a policy's removed or added rights are detected.
 func TestProfileAltered(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -124,7 +124,7 @@ func TestProfileAltered(t *testing.T) {
 	}
 }
 
-// TestProfilesRefused wants each of kubectl's profiles without the host's namespaces refused, with that as the reason.
+// TestProfilesRefused requires that kubectl's profiles without host namespaces are rejected, with that reason.
 func TestProfilesRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{debug.ProfileBaseline, debug.ProfileRestricted} {

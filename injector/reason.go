@@ -28,7 +28,7 @@ type PlacementError struct {
 func (e *PlacementError) Error() string { return e.Text }
 func (e *PlacementError) Unwrap() error { return e.Err }
 
-// Sentence marks Text as written for the user (cluster.Sentence).
+// Sentence marks Text as a user message (cluster.Sentence).
 func (e *PlacementError) Sentence() {}
 
 // And returns the same error with more text.
@@ -42,8 +42,8 @@ func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrongAnswer matches the API server's errors when it reaches a port and the server there is not the expected kubelet
-// (crypto/tls, crypto/x509, net/http).
+// wrongAnswer matches the API server's errors for a port where the server is not the expected kubelet (crypto/tls,
+// crypto/x509, net/http).
 var wrongAnswer = regexp.MustCompile(`tls: first record does not look like a TLS handshake|x509: |malformed HTTP|` +
 	`remote error: tls: `)
 
@@ -66,12 +66,12 @@ func alteredBy(what string) *PlacementError {
 	return refuse(facts.ReasonAdmission, "the cluster's policy changed the created object: %s", what)
 }
 
-// quotaRefusal matches the API server's refusals because of a ResourceQuota or a LimitRange.
+// quotaRefusal matches refusals by a ResourceQuota or a LimitRange.
 var quotaRefusal = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
-// refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server
-// itself, which every access method through it would meet; any other reason concerns this method alone.
+// refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server itself,
+// which affects every access method that uses it. Any other reason concerns only this method.
 func refusedCreate(what string, err error) *PlacementError {
 	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
@@ -84,7 +84,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = facts.ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
 	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"):
-		// this does not mean that the real request would be refused
+		// the real request may succeed
 		pe.Reason = facts.ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // arrives as an internal error
 		pe.Reason, pe.Text = facts.ReasonAdmission, "a policy webhook of the cluster is down, so the API server rejects the request: "+text
@@ -96,7 +96,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	return pe
 }
 
-// unread is the error if the API did not return what an access method needs.
+// unread is the error if the API did not return data that an access method needs.
 func unread(what string, err error) *PlacementError {
 	pe := &PlacementError{
 		Reason: facts.ReasonAPI, Text: fmt.Sprintf("cannot read %s: %s", what, probe.OneLine(err.Error())), Err: err,
@@ -107,19 +107,19 @@ func unread(what string, err error) *PlacementError {
 	return pe
 }
 
-// NoCalico is the error of the access method that joins calico-node's pod, if no pod can be verified as that.
+// NoCalico is the error of the method ephemeral if no pod can be verified as calico-node's.
 func NoCalico(why error) *PlacementError {
 	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
-// forbidden reports whether the API refused because of a missing permission. A refused attach or exec shows that only
-// in its text.
+// forbidden reports whether the API refused because of a missing permission. Only the text of a refused attach or exec
+// shows this.
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }
 
-// refusedHere reports whether the API server works and rejects this one request: the cause is neither the
-// server (5xx) nor its load nor our credentials.
+// refusedHere reports whether the API server works and rejects this one request: the cause is not the server (5xx), its
+// load or our credentials.
 func refusedHere(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

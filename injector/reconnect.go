@@ -12,20 +12,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errMissing ends an answer if the probe no longer has all of its events.
+// errMissing ends an answer if the probe no longer has all events.
 var errMissing = errors.New("while disconnected, the probe wrote more than it buffers, so the rest of this answer is missing: run it again")
 
-// reconnectPause is how long to wait between two attempts to reconnect.
+// reconnectPause is the wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
 
-// noticeAfter is how long a connection may be lost before the user is notified: most are back immediately.
+// noticeAfter is how long a connection may be lost before the user is notified: most connections return immediately.
 const noticeAfter = 2 * time.Second
 
-// connectFunc copies stdin to a probe and its stdout back until either side ends.
+// connectFunc copies stdin to a probe, and the probe's stdout back, until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
 
 // startKept starts the goroutines of a session with a probe that survives a lost connection: the session reconnects,
-// and the probe repeats the missed events. probeEnded returns why the probe is gone, or nil while it may still run.
+// and the probe repeats the missed events. probeEnded returns why the probe is gone, or nil if it may still run.
 func (s *Session) startKept(
 	ctx context.Context, node string, connect connectFunc, probeEnded func(context.Context) error, note func(string),
 ) {
@@ -62,7 +62,7 @@ func (s *Session) reconnect(
 		if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) {
 			return err
 		}
-		if s.count() == 0 { // even the first connection delivered nothing, so another one is unlikely to help
+		if s.count() == 0 { // even the first connection delivered nothing, a retry is unlikely to help
 			return err
 		}
 		lost.begin(err)
@@ -89,12 +89,12 @@ func (s *Session) reconnect(
 type outage struct {
 	node    string
 	note    func(string)
-	since   time.Time // zero while there is a connection
+	since   time.Time // zero while connected
 	why     string
-	warning *time.Timer // notifies the user, unless the connection is back earlier
+	warning *time.Timer // notifies the user unless the connection returns first
 }
 
-// begin notes that a connection was lost, if none was before.
+// begin records the first lost connection of an outage.
 func (o *outage) begin(err error) {
 	if !o.since.IsZero() {
 		return
@@ -107,7 +107,7 @@ func (o *outage) begin(err error) {
 	o.warning = time.AfterFunc(noticeAfter, func() { o.note(text) })
 }
 
-// end notes that the connection is back, with the same probe.
+// end records that the connection to the same probe is back.
 func (o *outage) end() {
 	o.stopWarning()
 	if !o.since.IsZero() {
@@ -123,9 +123,9 @@ func (o *outage) stopWarning() {
 	}
 }
 
-// connect opens one connection to the probe and reads from it until it breaks. Every connection but the first resumes:
-// the probe repeats the missed events, and receives the requests that may be lost. connect calls ready as soon as
-// requests can be sent.
+// connect opens one connection to the probe and reads from it until it breaks. Every connection after the first
+// resumes: the probe repeats missed events, and the session repeats possibly lost requests. connect calls ready as soon
+// as requests can be sent.
 func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, 
 	s.nowReading(breaks)
 	ready()
 	err := s.read(ctx, out)
-	cancel() // before setStdin(nil): a late resume must not set this stdin again
+	cancel() // before setStdin(nil): a late resume must not restore this stdin
 	s.setStdin(nil)
 	in.CloseWithError(err)
 	out.CloseWithError(err)

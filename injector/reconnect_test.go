@@ -19,19 +19,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// container is a probe whose stdin and stdout outlive the client that is attached to them, as
-// those of a container do.
+// container is a probe whose stdin and stdout outlive an attached client, as in a container.
 type container struct {
 	stdin *io.PipeWriter
 	ended chan struct{}
 
 	mu       sync.Mutex
-	attached io.Writer // nil = what is said is heard by nobody
+	attached io.Writer // nil = no client is attached
 	calls    []string  // the arguments of each call that was run
 	cut      func() (up, down int)
-	drop     func()    // cuts the line there is
-	away     error     // why nobody can attach
-	hole     time.Time // until then nothing comes through, and nothing is refused
+	drop     func()    // cuts the current connection
+	away     error     // why attach fails
+	hole     time.Time // until then, packets are lost silently
 	attaches int
 }
 
@@ -41,7 +40,7 @@ func start(t *testing.T) *container {
 	t.Helper()
 	in, stdin := io.Pipe()
 	c := &container{stdin: stdin, ended: make(chan struct{}), cut: func() (int, int) { return -1, -1 }}
-	// Each line is said at once: a timer would wait for a lock, which stops the tests' clock.
+	// Each line is sent at once: a timer would wait for a lock, which stops the test clock.
 	count := &probe.Tool{Name: "count", Reads: true, Parse: func(args []string) (probe.ToolFunc, error) {
 		n, err := strconv.Atoi(args[0])
 		return func(_ context.Context, j *probe.Job) probe.Result {
@@ -82,12 +81,12 @@ func (c *container) Write(b []byte) (int, error) {
 	to := c.attached
 	c.mu.Unlock()
 	if to != nil {
-		_, _ = to.Write(b) // the runtime does not mind who hears it
+		_, _ = to.Write(b) // the runtime ignores its readers
 	}
 	return len(b), nil
 }
 
-// short lets so many bytes through, -1 = all, and then ends the line.
+// short passes this many bytes, -1 = all, and then closes the connection.
 type short struct {
 	io.Writer
 	left int
@@ -101,13 +100,13 @@ func (s *short) Write(b []byte) (int, error) {
 		}
 		return s.Writer.Write(b)
 	}
-	n, _ := s.Writer.Write(b[:s.left]) // it is the cut that counts
+	n, _ := s.Writer.Write(b[:s.left]) // only the cut matters
 	s.left = 0
 	s.end()
 	return n, errors.New("cut")
 }
 
-// swallow has the network lose what is sent to a container.
+// swallow loses all data sent to a container.
 type swallow struct{ *container }
 
 func (s swallow) Write(b []byte) (int, error) {
@@ -120,7 +119,7 @@ func (s swallow) Write(b []byte) (int, error) {
 	return s.stdin.Write(b)
 }
 
-// through waits for ctx where nothing comes through.
+// through blocks until ctx ends while packets are lost.
 func (c *container) through(ctx context.Context) error {
 	c.mu.Lock()
 	lost := time.Now().Before(c.hole)
@@ -131,7 +130,7 @@ func (c *container) through(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// attach is a connection to the container, which is cut where c.cut says.
+// attach connects to the container, and cuts the connection as c.cut returns.
 func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := c.through(ctx); err != nil {
 		return err
@@ -151,7 +150,7 @@ func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) err
 	c.attached, c.drop = mine, cancel
 	c.mu.Unlock()
 	go func() {
-		_, _ = io.Copy(&short{swallow{c}, up, cancel}, in) // ends with in
+		_, _ = io.Copy(&short{swallow{c}, up, cancel}, in) // ends when in is closed
 		cancel()
 	}()
 	select {
@@ -166,7 +165,7 @@ func (c *container) attach(ctx context.Context, in io.Reader, out io.Writer) err
 	return errors.New("connection reset by peer")
 }
 
-// session is one with the container, whose notes come back as they are said.
+// session opens a session with the container, and returns its notes.
 func (c *container) session(t *testing.T) (s *Session, notes func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -199,7 +198,7 @@ func call(tool string, args ...string) probe.Request {
 	return probe.Request{Type: probe.RequestCall, Call: &probe.Call{Tool: tool, Args: args}}
 }
 
-// ask sends a request and returns what was written, and how it went.
+// ask sends a request, and returns the output and the outcome.
 func ask(t *testing.T, s *Session, r probe.Request) (string, *probe.End, error) {
 	t.Helper()
 	if _, err := s.Send(t.Context(), r); err != nil {
@@ -219,8 +218,8 @@ func ask(t *testing.T, s *Session, r probe.Request) (string, *probe.End, error) 
 	}
 }
 
-// TestKeptLineCutAnywhere cuts the line in both directions at any byte, again and again,
-// and wants every call run once and all it wrote once and in order.
+// TestKeptLineCutAnywhere cuts the connection in both directions at every byte, repeatedly. Every call must run once,
+// with complete and ordered output.
 func TestKeptLineCutAnywhere(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestKeptLineCutAnywhere(t *testing.T) {
 				random, cuts := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 7))
 				c := start(t)
 				c.cut = func() (up, down int) {
-					if c.attaches == 1 { // a line that never was is not made again
+					if c.attaches == 1 { // a connection that never opened is not reopened
 						return -1, 200 + cuts.IntN(2000)
 					}
 					return cuts.IntN(600), cuts.IntN(3000)
@@ -253,7 +252,7 @@ func TestKeptLineCutAnywhere(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
-				c.stdin.Close() // with it ends the probe, wherever the end of the session was lost
+				c.stdin.Close() // this ends the probe, even if the end request was lost
 				<-c.ended
 				if got, want := strings.Join(c.calls, ", "), strings.Join(want, ", "); got != want {
 					t.Errorf("run: %s\nwant: %s", got, want)
@@ -266,7 +265,7 @@ func TestKeptLineCutAnywhere(t *testing.T) {
 	}
 }
 
-// sever cuts the line there is, if any; away is why no other can be made meanwhile.
+// sever cuts the current connection. away is why a new one fails meanwhile.
 func (c *container) sever(away error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -275,8 +274,8 @@ func (c *container) sever(away error) {
 	}
 }
 
-// TestKeptLineBackInTime wants a line that is away for ten seconds to cost nothing, and
-// what was asked and stopped meanwhile to be asked and stopped.
+// TestKeptLineBackInTime requires that a ten-second outage loses nothing. Requests and stops during the outage take
+// effect.
 func TestKeptLineBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -307,7 +306,7 @@ func TestKeptLineBackInTime(t *testing.T) {
 				break
 			}
 		}
-		// A session that is used goes on for as long as one likes.
+		// An active session lasts indefinitely.
 		time.Sleep(20 * time.Minute)
 		if out, _, err := ask(t, s, call("count", "1", "after")); err != nil || out != "after: 0\n" {
 			t.Errorf("afterwards: %q, %v", out, err)
@@ -323,8 +322,7 @@ func TestKeptLineBackInTime(t *testing.T) {
 	})
 }
 
-// TestKeptLineTooLong wants a probe that has ended for want of its client to be reported
-// as gone, and nothing to wait for it any longer.
+// TestKeptLineTooLong requires a probe that exited without its client to be reported as gone, without further waiting.
 func TestKeptLineTooLong(t *testing.T) {
 	for name, idle := range map[string]bool{"asked": false, "idle": true} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +360,7 @@ func TestKeptLineTooLong(t *testing.T) {
 	}
 }
 
-// TestKeptLineHalfOpen is a line on which nothing comes any more and which nobody ends.
+// TestKeptLineHalfOpen has a connection that is silent but never closed.
 func TestKeptLineHalfOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -389,7 +387,7 @@ func TestKeptLineHalfOpen(t *testing.T) {
 	})
 }
 
-// TestKeptLineClosedWhileMade wants the end of a session to wait for no line.
+// TestKeptLineClosedWhileMade requires Close not to wait for a new connection.
 func TestKeptLineClosedWhileMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -399,7 +397,7 @@ func TestKeptLineClosedWhileMade(t *testing.T) {
 		}
 		deaf := make(chan struct{})
 		c.mu.Lock()
-		c.cut = func() (int, int) { <-deaf; return 0, 0 } // making another hears of nothing
+		c.cut = func() (int, int) { <-deaf; return 0, 0 } // the next connection never answers
 		c.mu.Unlock()
 		c.sever(nil)
 		time.Sleep(time.Second)
@@ -416,8 +414,7 @@ func TestKeptLineClosedWhileMade(t *testing.T) {
 	})
 }
 
-// TestAbandoned wants what was given up, or was asked before something else, not to pass
-// for the answer to what is asked next.
+// TestAbandoned requires that an abandoned or older answer never counts as the answer to the current request.
 func TestAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
@@ -437,8 +434,7 @@ func TestAbandoned(t *testing.T) {
 	})
 }
 
-// TestSlowReader wants a user who looks at every page for ten minutes to lose neither the
-// rest, nor the line, nor the probe: all that is between them holds it up.
+// TestSlowReader reads each page for ten minutes. The output, the connection and the probe must survive.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lines = 8 * maxQueued
@@ -469,8 +465,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestKeptLineBlackHole is a network on which for twenty seconds nothing comes through
-// and nothing is refused: the line, those made meanwhile, and looking at the pod.
+// TestKeptLineBlackHole loses all packets for twenty seconds without an error: on the old connection, on new ones, and
+// in reads of the pod.
 func TestKeptLineBlackHole(t *testing.T) {
 	for name, away := range map[string]time.Duration{"for a while": 20 * time.Second, "for good": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -508,8 +504,8 @@ func TestKeptLineBlackHole(t *testing.T) {
 	}
 }
 
-// TestKeptLineTooMuch wants a call that says more than the probe remembers while the line
-// is cut to fail, and nothing else: neither the session nor a call after it.
+// TestKeptLineTooMuch requires that a call fails if its output during an outage exceeds the probe's buffer. The session
+// and later calls must work.
 func TestKeptLineTooMuch(t *testing.T) {
 	const lines = 40_000
 	for name, given := range map[string]bool{"wanted": false, "given up": true} {
@@ -535,7 +531,7 @@ func TestKeptLineTooMuch(t *testing.T) {
 					t.Fatal(err)
 				}
 				must.Get(s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 50))))(t)
-				// It arrives all the same, as if the line had been cut just after.
+				// It still arrives, as if the connection broke just after.
 				stop := fmt.Sprintf(`{"type":"stop","id":%d}`, id)
 				must.Get(c.stdin.Write([]byte("\n" + stop + "\n" + string(much) + "\n")))(t)
 				time.Sleep(time.Second)

@@ -11,16 +11,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Decided reports whether the real request would fail as its dry run did. A pod of too high a priority evicts other
-// pods immediately, and an ephemeral container cannot be removed, so a dry run precedes each. If the API server has no
-// dry runs, the object is created first and then compared.
+// Decided reports whether the real request would fail as its dry run did. A pod with too high a priority evicts other
+// pods immediately, and an ephemeral container cannot be removed. So a dry run precedes each. Without dry-run support
+// in the API server, the object is created first and then compared.
 func Decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
 	return err != nil && (!refused || pe.Reason != facts.ReasonSupport)
 }
 
-// RehearsePod sends the probe's pod to the API server as a dry run, through policies and quotas, and creates
-// nothing. The error is the one that the access method would return.
+// RehearsePod sends the probe's pod to the API server as a dry run. Policies and quotas apply, and nothing is created.
+// It returns the error that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	requested := podFor(o, nil)
 	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested,
@@ -34,7 +34,7 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	return nil
 }
 
-// RehearseJob does the same with the pod's clean-up job. The access method works without it.
+// RehearseJob does the same as RehearsePod for the clean-up Job. The access method works without it.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 	requested := janitorFor(o)
 	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, requested,
@@ -48,7 +48,7 @@ func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 	return nil
 }
 
-// RehearseEphemeral does the same with the ephemeral container. Options.Calico must be set.
+// RehearseEphemeral does the same as RehearsePod for the ephemeral container. Options.Calico must be set.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	if !o.Calico.Spec.HostNetwork {
 		return refuse(facts.ReasonNoCalico, "pod %s/%s is not in the host network, so it is not a calico-node pod: check --calico-namespace %s",
@@ -76,8 +76,8 @@ func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	return out
 }
 
-// HostKeyKnown checks whether the user's ssh has the host key of the node, with ssh's own configuration and without a
-// connection. The error explains why it does not.
+// HostKeyKnown checks whether the user's ssh has the host key of the node, using ssh's configuration, without a
+// connection. The error explains why the key is missing.
 func HostKeyKnown(ctx context.Context, o Options) error {
 	if o.Destination == "" {
 		return fmt.Errorf(noAddress, o.Node)

@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestResumeFlood wants a probe that says again and again that answers are lost, and takes
-// no request, to be sent one stop at a time.
+// TestResumeFlood has a probe that repeatedly reports lost answers and reads no requests. It must get one stop at a
+// time.
 func TestResumeFlood(t *testing.T) {
 	const lines = 2000
 	before := runtime.NumGoroutine()
 	s := &Session{remove: func(bool, bool) error { return nil }}
 	s.start(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
-		if _, err := in.Read(make([]byte, 1)); err != nil { // of the plan, and nothing of what follows
+		if _, err := in.Read(make([]byte, 1)); err != nil { // of the plan only
 			return err
 		}
 		for i := range lines {
@@ -28,7 +28,7 @@ func TestResumeFlood(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}, nil)
-	go func() { // ends with the session: the plan is never taken whole
+	go func() { // ends with the session: the plan is never read completely
 		_, _ = s.Send(context.WithoutCancel(t.Context()), probe.Request{
 			Type: probe.RequestPlan, Plan: &probe.Plan{Run: "r", Node: "n", Checks: []string{"kubelet"}},
 		})

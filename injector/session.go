@@ -17,11 +17,11 @@ import (
 )
 
 // Session is a connection to a probe and its open requests. It writes requests to the probe's stdin and reads events
-// from its stdout. Both sides send beats, so that each notices when the other is gone. A kept session reconnects after
-// a lost connection (reconnect.go).
+// from its stdout. Both sides send beats, so that each side notices when the other side is gone. A kept session
+// reconnects after a lost connection (reconnect.go).
 //
-// Next is for one goroutine, which also sends plans and calls. Any goroutine may call the other methods, and may call
-// Close more than once.
+// Only one goroutine may call Next, and the same goroutine sends plans and calls. Any goroutine may call the other
+// methods. Close may be called repeatedly.
 type Session struct {
 	created []string
 	image   string                           // the image the probe runs from, as the kubelet reports it; "" = not reported
@@ -31,7 +31,7 @@ type Session struct {
 	closed  atomic.Bool
 
 	writing chan struct{} // a lock: holds one element while requests are written to stdin
-	events  chan reply    // events that Next has yet to return
+	events  chan reply    // events that Next has not yet returned
 	queued  atomic.Int64  // memory of the events in the channel, in bytes
 	freed   chan struct{} // holds one element when Next has taken an event from the channel
 	done    chan struct{} // closed when the events end
@@ -40,18 +40,18 @@ type Session struct {
 
 	mu          sync.Mutex
 	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
-	pending     []question     // sent plans and calls with an unfinished answer
-	unrequested *probe.Intake  // filters events that answer none of them
+	pending     []question     // sent plans and calls whose answer is unfinished
+	unrequested *probe.Intake  // filters events that answer no pending request
 	lastID      int64          // of the last plan or call
 	stopID      int64          // plans and calls up to this ID must stop
-	stopping    bool           // a goroutine of stopSoon runs
+	stopping    bool           // stopSoon's goroutine runs
 	abandonedID int64          // answers up to this ID are dropped
 	missedID    int64          // answers up to this ID may lack events that the probe no longer has
 	nextSeq     int64          // number of the next event
-	resumed     bool           // the stream continues the one before; false until the probe has resumed
+	resumed     bool           // the stream continues the previous one; false until the probe has resumed
 	lastEvent   time.Time      // when the last event arrived
-	blocked     bool           // the queue is full, so nothing is read, and silence means nothing
-	endRead     func(error)    // ends the present stream
+	blocked     bool           // the queue is full: the session does not read, and ignores silence
+	endRead     func(error)    // ends the current stream
 	onResumed   func()         // called when a new connection has resumed
 	cause       error          // why the events end; set before done is closed
 
@@ -65,15 +65,15 @@ type question struct {
 	intake *probe.Intake
 }
 
-// reply is an event and the ID of the request it answers, 0 = none.
+// reply is an event with the ID of the answered request, or 0.
 type reply struct {
 	probe.Event
 	id  int64
 	err error // instead of an event: the rest of this answer is missing
 }
 
-// How many events may wait for Next, and their memory. While the user reads a pager, nothing calls Next. Beyond these
-// limits the session stops reading, and the probe must wait.
+// Limits of the events that wait for Next: number and memory. While the user reads a pager, Next is not called. Beyond
+// the limits the session stops reading, and the probe must wait.
 const (
 	maxQueued      = 4096
 	maxQueuedBytes = probe.MaxHeld / 2
@@ -86,7 +86,7 @@ func (s *Session) init() {
 	s.unrequested = probe.NewIntake(probe.Request{})
 }
 
-// release returns the memory of an event that was taken from the channel.
+// release subtracts the memory of an event taken from the channel.
 func (s *Session) release(ev reply) {
 	s.queued.Add(-int64(ev.Held()))
 	select {
@@ -95,19 +95,19 @@ func (s *Session) release(ev reply) {
 	}
 }
 
-// Created names what was created for this session, for a user who cleans up by hand.
+// Created describes the objects created for this session, for users who clean up by hand.
 func (s *Session) Created() []string { return s.created }
 
-// ImageID returns the probe's image as the kubelet reports it: a name with a digest, or the digest of the image's
-// configuration; "" without an image.
+// ImageID returns the probe's image as the kubelet reports it: a name with a digest, or the digest of the image
+// configuration. Without an image it returns "".
 func (s *Session) ImageID() string { return s.image }
 
 // sendLimit is how long a request may wait for the connection to open.
 const sendLimit = 20 * time.Second
 
-// Send sends one request to the probe and returns its ID. A new plan or call abandons the one before. If the connection
-// does not open within 20 seconds, the error is a *PlacementError. While the connection of a kept probe is lost, plans,
-// calls and stops wait for the next connection without an error.
+// Send sends one request to the probe and returns its ID. A new plan or call abandons the previous one. If the
+// connection does not open within 20 seconds, the error is a *PlacementError. While the connection of a kept probe is
+// lost, plans, calls and stops wait for the next connection without an error.
 func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err error) {
 	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
 	send := []probe.Request{r}
@@ -134,7 +134,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		}
 		return r.ID, errLost
 	}
-	sent := probe.Async(func() error { // ends when stdin is closed, at the latest
+	sent := probe.Async(func() error { // ends at the latest when stdin is closed
 		s.writing <- struct{}{}
 		defer func() { <-s.writing }()
 		return write(stdin, send)
@@ -171,7 +171,7 @@ var errLost = errors.New("the connection to the probe was lost before the reques
 // errConnClosed is the error of writing to a closed connection.
 var errConnClosed = errors.New("the connection is closed")
 
-// write sends requests, one a line.
+// write sends each request on one line.
 func write(w io.Writer, requests []probe.Request) error {
 	for _, r := range requests {
 		line, err := json.Marshal(r)
@@ -191,7 +191,7 @@ func (s *Session) Stop(ctx context.Context, id int64) error {
 	return err
 }
 
-// Type sends typed input to the call with that ID, and the terminal's new size, zero if unchanged.
+// Type sends typed input to the call with that ID, and the new terminal size. Zero = size unchanged.
 func (s *Session) Type(ctx context.Context, id int64, typed []byte, size probe.Size) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: id, Typed: typed, Size: size})
 	return err
@@ -219,8 +219,8 @@ func (s *Session) Abandon() {
 	}
 }
 
-// stopSoon stops the plan or call with an ID without waiting until the stop is sent. If it cannot be sent, the next
-// plan or call includes a stop for it. One goroutine at a time sends these stops.
+// stopSoon stops the plan or call with an ID without waiting until the stop is sent. If sending fails, the next plan or
+// call repeats the stop. At most one goroutine sends stops at a time.
 func (s *Session) stopSoon(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +249,7 @@ func (s *Session) stopSoon(id int64) {
 	})
 }
 
-// breakStream ends the present stream, with its reason. The caller holds s.mu.
+// breakStream ends the current stream with a reason. The caller holds s.mu.
 func (s *Session) breakStream(why error) {
 	if s.endRead != nil {
 		s.endRead(why)
@@ -257,7 +257,7 @@ func (s *Session) breakStream(why error) {
 	}
 }
 
-// Lost reports whether the connection is lost; a kept session may still reconnect.
+// Lost reports whether the connection is lost. A kept session may still reconnect.
 func (s *Session) Lost() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,9 +279,9 @@ func (s *Session) Gone() error {
 	return s.cause
 }
 
-// Next returns the next event that answers the last plan or call, or that answers none. It omits beats. io.EOF means
-// that the probe has exited and had answered everything. Any other error means that events are missing. The session can
-// then continue unless it is Gone.
+// Next returns the next event that answers the last plan or call, or no request. It omits beats. io.EOF means that the
+// probe answered everything and exited. Any other error means that events are missing. The session can continue unless
+// it is Gone.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
@@ -299,7 +299,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	}
 }
 
-// wanted reports whether the answer to a request was not abandoned.
+// wanted reports whether the client still expects the answer to a request.
 func (s *Session) wanted(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,9 +320,9 @@ func (s *Session) failure() error {
 	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.nextSeq, err)
 }
 
-// Close ends the probe and removes the created objects, within 13 seconds, even after the end of the context that the
-// session was opened with. A probe that has answered everything gets a second to exit on its own. If its exit was
-// observed, its pod is deleted without a grace period.
+// Close ends the probe and removes the created objects, within 13 seconds, even if the session's context has ended. A
+// probe that has answered everything gets a second to exit on its own. If its exit was observed, its pod is deleted
+// without a grace period.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -334,7 +334,7 @@ func (s *Session) Close() error {
 		report := func(err error) { crashed <- err }
 		switch {
 		case s.kept: // its stdin does not end with the connection
-			probe.Detach(func() error { // a probe that does not receive this exits later, by its idle timeout
+			probe.Detach(func() error { // without this request the probe exits later, by its idle timeout
 				_, err := s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
 				if errors.As(err, new(*probe.Crash)) {
 					return err
@@ -342,7 +342,7 @@ func (s *Session) Close() error {
 				return nil
 			}, report)
 		case stdin != nil:
-			stdin.Close() // the end of its stdin ends the probe
+			stdin.Close() // closing stdin ends the probe
 		}
 		cut := time.AfterFunc(ending, s.cancel)
 		drained := make(chan struct{})
@@ -356,7 +356,7 @@ func (s *Session) Close() error {
 		ended := false
 		if answered {
 			<-drained
-			ended = cut.Stop() // otherwise we cut the connection, and the probe may still run
+			ended = cut.Stop() // otherwise the connection was cut, and the probe may still run
 		}
 		s.closeErr = s.remove(answered, ended)
 		<-drained
@@ -366,7 +366,7 @@ func (s *Session) Close() error {
 		select {
 		case crash := <-stopped:
 			s.closeErr = errors.Join(s.closeErr, crash)
-		case <-time.After(ending): // a connection that is being opened may notice the end only after its own timeout
+		case <-time.After(ending): // a connection attempt may end only after its timeout
 		}
 		select {
 		case crash := <-crashed:

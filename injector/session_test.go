@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// suite has one check that answers n times.
+// suite has one check with n answers.
 func suite(n int) []*probe.Check {
 	return []*probe.Check{{ID: "test-check", Run: func(_ context.Context, p *probe.Pass) {
 		for range n {
@@ -54,7 +54,7 @@ func TestInProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // a session takes plan after plan
+	for range 2 { // a session accepts several plans
 		must.Get(s.Send(t.Context(), plan))(t)
 		for {
 			ev := must.Get(s.Next(t.Context()))(t)
@@ -76,7 +76,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// transcript is what a probe writes that is given one plan of five results.
+// transcript is a probe's output for one plan with five results.
 func transcript(t *testing.T) []byte {
 	t.Helper()
 	request := must.Get(json.Marshal(plan))(t)
@@ -86,8 +86,7 @@ func transcript(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// broken is a session whose line breaks after n bytes of the probe's answer and
-// whose log can be had after some tries.
+// broken is a session whose connection breaks after n bytes of the answer. Its log is readable after some attempts.
 func broken(t *testing.T, whole []byte, n, tries int) *Session {
 	t.Helper()
 	s := &Session{remove: func(bool, bool) error { return nil }}
@@ -109,8 +108,7 @@ func broken(t *testing.T, whole []byte, n, tries int) *Session {
 	return s
 }
 
-// TestBrokenLine cuts the answer everywhere and wants it whole and without
-// repetition all the same.
+// TestBrokenLine cuts the answer at every byte, and requires it to be complete and without duplicates.
 func TestBrokenLine(t *testing.T) {
 	whole := transcript(t)
 	want := append(append([]probe.EventType{probe.EventStart},
@@ -138,8 +136,8 @@ func TestBrokenLineAndLog(t *testing.T) {
 	}
 }
 
-// TestMissingLine takes one result out of the middle of the answer and wants it
-// from the log; without a log, the answer must not pass for whole.
+// TestMissingLine removes one result from the answer, and requires it from the log. Without a log, the answer is
+// incomplete.
 func TestMissingLine(t *testing.T) {
 	whole := transcript(t)
 	lines := slices.Collect(bytes.Lines(whole))
@@ -174,8 +172,7 @@ func TestMissingLine(t *testing.T) {
 	}
 }
 
-// TestNoHandshake wants a line that never opens to hold up neither Send nor the
-// removal of what was created.
+// TestNoHandshake requires that a connection that never opens delays neither Send nor the clean-up.
 func TestNoHandshake(t *testing.T) {
 	removed := make(chan struct{})
 	s := &Session{remove: func(bool, bool) error { close(removed); return nil }}
@@ -195,8 +192,7 @@ func TestNoHandshake(t *testing.T) {
 	}
 }
 
-// TestSeenToEnd wants a probe that has answered told to have ended only where its line ended
-// by itself, and not where it was cut.
+// TestSeenToEnd requires that a probe counts as exited only if its connection closed on its own, not if it was cut.
 func TestSeenToEnd(t *testing.T) {
 	t.Parallel()
 	whole := transcript(t)
@@ -215,7 +211,7 @@ func TestSeenToEnd(t *testing.T) {
 			return nil
 		}, nil)
 		must.Get(s.Send(t.Context(), plan))(t)
-		for { // to the end of the answer, which is not that of the line
+		for { // to the end of the answer, not of the connection
 			ev := must.Get(s.Next(t.Context()))(t)
 			if ev.Type == probe.EventEnd {
 				break
@@ -230,7 +226,7 @@ func TestSeenToEnd(t *testing.T) {
 	}
 }
 
-// TestLost wants an answer that never came whole to be an error, not an end.
+// TestLost requires an incomplete answer to be an error, not an end.
 func TestLost(t *testing.T) {
 	whole := transcript(t)
 	s := &Session{remove: func(bool, bool) error { return errors.New("still there") }}
@@ -251,7 +247,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestNoRightToAttach wants a missing right told from a port that is not reached.
+// TestNoRightToAttach distinguishes a missing right from an unreachable port.
 func TestNoRightToAttach(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]facts.Reason{
@@ -281,14 +277,14 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatAProbeMaySay has a probe that is not ours answer a plan: what a client
-// concludes, records or stamps on it reaches nobody, nor does an answer to nothing.
+// TestOnlyWhatAProbeMaySay answers a plan with a fake probe. Events that only a client may write, and answers to no
+// request, must be dropped.
 func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	told := []string{
 		`"type":"log","text":"hello","node":"worker-1"`,
 		`"type":"result","result":{"check":"felix-live","status":"ok","saw":"before it was asked"}`,
 		`"type":"end","end":{"results":0}`,
-		"", // here the plan comes
+		"", // the plan arrives here
 		`"type":"start","start":{"v":1},"node":"worker-1","for":"worker-1","way":"api","at":"2026-01-01T00:00:00Z"`,
 		`"type":"typed","text":"sh -c 'rm -rf /var/lib/etcd'","node":"worker-1"`,
 		`"type":"done","node":"worker-1"`,
@@ -325,7 +321,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		return nil
 	}, nil)
 	defer s.Close()
-	for s.count() < 3 { // all that comes before the plan has come
+	for s.count() < 3 { // everything before the plan
 		time.Sleep(time.Millisecond)
 	}
 	must.Get(s.Send(t.Context(), plan))(t)
@@ -365,7 +361,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	}
 }
 
-// says is a session with a probe that is not ours: once it is asked, it writes what write does.
+// says is a session with a fake probe, which answers a request by calling write.
 func says(t *testing.T, write func(io.Writer) error) *Session {
 	t.Helper()
 	s := &Session{remove: func(bool, bool) error { return nil }}
@@ -380,8 +376,8 @@ func says(t *testing.T, write func(io.Writer) error) *Session {
 	return s
 }
 
-// TestAFloodIsCut has a probe that never stops: with answers, with what nobody asked for, with
-// a line that has no end, and with what it has said before. The session gives it up by itself.
+// TestAFloodIsCut has a probe that sends without end: answers, unrequested events, an endless line, or repetitions. The
+// session must give it up.
 func TestAFloodIsCut(t *testing.T) {
 	t.Parallel()
 	const start = `{"seq":0,"type":"start","start":{"v":1}}` + "\n"
@@ -426,8 +422,8 @@ func TestAFloodIsCut(t *testing.T) {
 	}
 }
 
-// TestWaitingIsBounded wants events that nobody takes to wait with the probe, not in memory:
-// by the bytes they take, not only by their number.
+// TestWaitingIsBounded requires that unread events wait in the probe, not in memory. The limit is in bytes, not only in
+// events.
 func TestWaitingIsBounded(t *testing.T) {
 	t.Parallel()
 	const facts = `{"seq":%d,"type":"result","result":{"check":"test-check","status":"ok","saw":"x","facts":{"list":[%s0]}}}` + "\n"

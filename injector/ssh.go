@@ -21,15 +21,14 @@ import (
 
 // bySSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys and known
 // hosts. It works without a kubelet and a container runtime. It never prompts for a password and never accepts an
-// unknown host key, even if that configuration does. The machine must be the one that the API has as the node.
+// unknown host key, even if the user's configuration allows that. The machine must be the node in the API.
 func bySSH(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		return overSSH(ctx, o, func(id string) *PlacementError { return notTheNode(o, id) })
 	}
 }
 
-// RehearseSSH logs in as bySSH does, and logs out once it has the machine's machine-id, before it creates anything
-// there.
+// RehearseSSH logs in as bySSH does, reads the machine-id, and logs out without creating anything.
 func RehearseSSH(ctx context.Context, o Options) error {
 	enough := &PlacementError{}
 	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(notTheNode(o, id), enough) })
@@ -78,7 +77,7 @@ func sshFailed(o Options, err error) error {
 	return err
 }
 
-// notTheNode returns why the machine at the other end of ssh, with this machine-id, cannot be the node, nil if it can.
+// notTheNode returns why the machine with this machine-id cannot be the node, or nil if it can.
 func notTheNode(o Options, id string) *PlacementError {
 	want := machineID(o.Machine)
 	lacks := ""
@@ -102,9 +101,9 @@ func notTheNode(o Options, id string) *PlacementError {
 }
 
 // sshArgs returns ssh's arguments. They override the user's configuration, which may accept any host key. The
-// destination follows --, so that it cannot act as an option. Everything that the session does not need is off: a
-// broken node gets no keys, no tickets and no forwarded connection. An open shared connection is not reused, because
-// its host key was not checked by these rules. How to reach the node (ProxyCommand, ProxyJump) stays the user's choice.
+// destination follows --, so that it cannot act as an option. Unneeded features are off: a broken node gets no keys,
+// tickets or forwarded connections. A shared connection is not reused, because its host key was not checked by these
+// rules. How to reach the node (ProxyCommand, ProxyJump) stays the user's choice.
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
@@ -122,11 +121,12 @@ func sshArgs(o Options, script string) []string {
 	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
 }
 
-// sshNeeds lists the variables with which ssh finds its agent and the programs that it runs.
+// sshNeeds lists the variables that ssh needs to find its agent and other programs.
 var sshNeeds = []string{"PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSH_ASKPASS"}
 
-// unsent returns an environment without the variables that ssh would send to the node. No argument turns SendEnv off:
-// ssh adds the patterns of its configuration. The error means that ssh would send a variable that it needs itself.
+// unsent returns an environment without the variables that ssh would send to the node. Arguments cannot turn off
+// SendEnv, because ssh adds the patterns of its configuration. The error means that ssh would send a variable that it
+// needs itself.
 func unsent(environ, patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		match := regexp.MustCompile("(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)) + "$")
@@ -146,7 +146,7 @@ func unsent(environ, patterns []string) ([]string, error) {
 	return environ, nil
 }
 
-// run runs a program until it exits. It does not wait for the end of in.
+// run runs a program until it exits. It does not wait until in is closed.
 func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
 	apart(cmd)
@@ -187,7 +187,7 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	if exit, ok := errors.AsType[*exec.ExitError](failed.err); ok {
 		code = exit.ExitCode()
 	}
-	const own = 255 // ssh's own failure; other codes come from the remote end
+	const own = 255 // ssh's own failure; other codes are the remote command's
 	switch {
 	case errors.Is(failed.err, errStalled):
 		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd or the login there hangs", to, failed.err)
@@ -195,7 +195,7 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
 		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints endlessly", to, failed.err)
-	// This is the last line but one: only the end of ssh's long warning is kept.
+	// This text is in the last line but one. Only the end of ssh's long warning is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(facts.ReasonLogin, "ssh to %s: its host key differs from the known one: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
@@ -221,8 +221,8 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 // connectLimit is how long ssh waits for a connection.
 const connectLimit = 10 * time.Second
 
-// accepting returns the command with which a person views and accepts a host key. The destination is quoted: it may
-// come from the Node object, which the kubelet writes.
+// accepting returns the command for viewing and accepting a host key. The destination is quoted, because it may come
+// from the Node object, which the kubelet writes.
 func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
 // configLimit is how long 'ssh -G' may take.

@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// changedKey is what OpenSSH 9.2 says of a host key that is another one than before: more
-// than is kept of a program's words.
+// changedKey is OpenSSH 9.2's message about a changed host key. It is longer than the kept output of a program.
 const changedKey = `@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
@@ -32,8 +31,7 @@ Host key for 10.0.0.7 has changed and you have requested strict checking.
 Host key verification failed.
 `
 
-// TestSSH holds how the user's ssh is called and what is made of its words, which are
-// OpenSSH 9.2's.
+// TestSSH checks ssh's arguments and the parsing of its messages, from OpenSSH 9.2.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	o := options
@@ -86,8 +84,7 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestUnsent wants what ssh would send to the node out of its environment, and nothing
-// else: what a ProxyCommand needs comes from there.
+// TestUnsent requires that only variables that ssh would send to the node are removed. A ProxyCommand needs all others.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
 	environ := []string{
@@ -118,7 +115,7 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
-// TestSSHConfig asks the real ssh, which connects to nothing for that.
+// TestSSHConfig queries the real ssh, without a connection.
 func TestSSHConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh"); err != nil {

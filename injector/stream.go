@@ -12,9 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// start starts the goroutines of a session whose probe exits with its connection. If the connection breaks before
-// every request is answered, openLog opens the probe's output again from its beginning; nil = the access method has no
-// log.
+// start starts the goroutines of a session whose probe exits with its connection. If the connection breaks before every
+// request is answered, openLog opens the probe's output from the beginning. nil = the access method has no log.
 func (s *Session) start(
 	ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error),
 ) {
@@ -46,7 +45,7 @@ func (s *Session) start(
 	})
 }
 
-// end sets why the events end.
+// end sets the reason why the events end.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +53,8 @@ func (s *Session) end(err error) {
 	close(s.done)
 }
 
-// logLimit is how long the log is read again, once a second, without new events. The systemd unit of kubeadm restarts a
-// kubelet after 10 seconds, and the kubelet needs a few more to answer.
+// logLimit is how long the log is reread every second without new events. kubeadm's systemd unit restarts a kubelet
+// after 10 seconds, and the kubelet needs a few more seconds to answer.
 const logLimit = 20 * time.Second
 
 // readLog reads the log after the connection broke with an error, until every request is answered or no new event
@@ -109,27 +108,27 @@ func (s *Session) count() int64 {
 
 // How long a probe with an open request may be silent. A probe sends a beat every five seconds. A kept session waits
 // less, because it can reconnect and has little time: the probe exits 30 seconds after the last message of its client
-// (probe.Silence). A new connection that is dead from the start must leave time for another one.
+// (probe.Silence). A new connection that is dead from the start must leave time for the next one.
 const (
 	silenceOnce = 3 * probe.BeatEvery
 	silenceKept = 2*probe.BeatEvery + 2*time.Second
 	silenceNew  = 8 * time.Second // on a new connection, until the probe has resumed
 )
 
-// silentError is the error of a connection that was silent for so long.
+// silentError is the error of a connection that was silent for too long.
 type silentError time.Duration
 
 func (e silentError) Error() string {
 	return fmt.Sprintf("no output from the probe for %v, although it runs: its node, kubelet or container runtime froze, or the connection to it is dead", time.Duration(e))
 }
 
-// silent reports whether a connection was closed for its silence.
+// silent reports whether a connection was closed because of its silence.
 func silent(err error) bool {
 	_, is := errors.AsType[silentError](err)
 	return is
 }
 
-// silenceLimit returns how long the connection may be silent now. The caller holds mu.
+// silenceLimit returns the current limit for the connection's silence. The caller holds mu.
 func (s *Session) silenceLimit() time.Duration {
 	switch {
 	case !s.kept, s.nextSeq == 0: // the first connection has as much time as any session
@@ -140,7 +139,7 @@ func (s *Session) silenceLimit() time.Duration {
 	return silenceKept
 }
 
-// nowReading sets how to end the stream that the session reads from now on.
+// nowReading sets the function that ends the stream being read.
 func (s *Session) nowReading(end func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +173,7 @@ type discardLimit struct {
 	since time.Time
 }
 
-// maxDiscarded is more than the log of a complete plan: all of it may be a repetition.
+// maxDiscarded is larger than the log of a complete plan, because all lines may be repetitions.
 const maxDiscarded = probe.MaxHeld
 
 func (s *discardLimit) Read(b []byte) (int, error) {
@@ -190,13 +189,13 @@ func (s *discardLimit) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read delivers the new events of a stream until it ends or lacks an event.
+// read delivers the new events of a stream until the stream ends or an event is missing.
 func (s *Session) read(ctx context.Context, r io.Reader) error {
 	in := &discardLimit{from: r}
 	d := probe.NewLiveDecoder(in)
 	var noise string
 	d.Noise = func(line string) {
-		if !strings.HasPrefix(line, `{"seq":`) { // else half an event
+		if !strings.HasPrefix(line, `{"seq":`) { // otherwise it is part of an event
 			noise = line
 		}
 	}
@@ -236,8 +235,8 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 // shownWords bounds the quoted part of a line that is not an event, in bytes.
 const shownWords = 400
 
-// deliver queues an event for Next, and waits while the queue is full. An event that answers no request is dropped
-// then.
+// deliver queues an event for Next, and waits while the queue is full. If the queue is full, it drops events that
+// answer no request.
 func (s *Session) deliver(ctx context.Context, ev reply) error {
 	if s.queued.Load() < maxQueuedBytes {
 		select {
@@ -274,8 +273,9 @@ func (s *Session) setBlocked(is bool) {
 	s.blocked, s.lastEvent = is, time.Now()
 }
 
-// resumeFrom notes that the probe has resumed with event number seq. If that is later than requested, all unanswered
-// requests may lack events. It returns the ID of the last one, which is lost. The earlier ones were abandoned.
+// resumeFrom records that the probe has resumed with event number seq. If seq is higher than requested, all unanswered
+// requests may lack events. It then returns the ID of the last of these requests, which is lost. The earlier ones were
+// abandoned.
 func (s *Session) resumeFrom(seq int64) (lost int64) {
 	s.mu.Lock()
 	if seq > s.nextSeq {
@@ -293,12 +293,12 @@ func (s *Session) resumeFrom(seq int64) (lost int64) {
 	return lost
 }
 
-// accept checks an event and counts it. It returns the events for Next: none for a repetition or an event that answers
-// no request, two if a part was cut. The error reports a gap in the numbers, or that the probe sends too much.
+// accept checks an event and counts it. It returns the events for Next: two if a part was cut, none for a repetition or
+// an event that answers no request. The error reports a gap in the numbers, or too much output.
 func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.resumed { // an old event, and no sign of life: the connection has not resumed
+	if !s.resumed { // an old event is no sign of life: the connection has not resumed
 		return nil, nil
 	}
 	s.lastEvent = time.Now()
@@ -346,7 +346,7 @@ func (s *Session) unanswered() bool {
 	return len(s.pending) > 0
 }
 
-// sendBeats sends the probe a sign of life every five seconds: without them a kept probe exits.
+// sendBeats sends the probe a beat every five seconds. Without beats a kept probe exits.
 func (s *Session) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(probe.BeatEvery)
 	defer tick.Stop()
@@ -362,7 +362,7 @@ func (s *Session) sendBeats(ctx context.Context) {
 	}
 }
 
-// errOr returns err, or otherwise if err is nil.
+// errOr returns err. If err is nil, it returns otherwise.
 func errOr(err, otherwise error) error {
 	if err != nil {
 		return err

@@ -23,13 +23,13 @@ import (
 // until the script or ctx ends.
 type remoteShell func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error
 
-// verifyMachine returns why the machine with this machine-id is not the node, nil where it is;
-// "" = the machine shows no machine-id.
+// verifyMachine returns why the machine with this machine-id is not the node, or nil if it is. "" = the machine has no
+// readable machine-id.
 type verifyMachine func(id string) *PlacementError
 
-// The time limit of each step of an upload. The first reply includes the login, which is slow on a thrashing node.
-// Sending may take any time, as long as each chunk gets through. After the last chunk a slow connection may still have
-// a megabyte or two in its buffers.
+// The time limits of the steps of an upload. The first reply includes the login, which is slow on a thrashing node.
+// Sending may take any time if each chunk is sent in time. After the last chunk, a slow connection may still buffer one
+// or two megabytes.
 const (
 	replyLimit  = 15 * time.Second
 	chunkLimit  = 15 * time.Second
@@ -38,8 +38,8 @@ const (
 )
 
 // upload sends the embedded probe to the node through a remote shell, starts it there and opens the session with it. It
-// creates nothing on a machine that verify rejects. method is the access method, and where describes to the user where
-// the probe runs.
+// creates nothing on a machine that verify rejects. method is the access method. where tells the user where the probe
+// runs.
 func upload(
 	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
 ) (*Session, error) {
@@ -72,7 +72,7 @@ func upload(
 		stopped := context.Cause(ctx)
 		stdin.Close()
 		out.Close()
-		if !errors.Is(err, errStalled) { // a stalled script notices only the end of its connection
+		if !errors.Is(err, errStalled) { // a stalled script notices only a closed connection
 			select { // the script cleans up
 			case <-u.ended:
 			case <-time.After(ending):
@@ -102,9 +102,9 @@ type uploading struct {
 	options Options
 	plain   []byte // the probe, unpacked
 	verify  verifyMachine
-	stdin   *io.PipeWriter // of the script
+	stdin   *io.PipeWriter // stdin of the script
 	stdout  *bufio.Reader
-	noise   *noise        // the node's output besides the script's replies
+	noise   *noise        // the node's output except the script's replies
 	ended   chan struct{} // closed when the remote shell has ended, with err
 	err     error
 }
@@ -162,7 +162,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	probe.Detach(func() error { // ends with the remote shell at the latest
 		err := probe.Recovered(func() error { _, err := io.Copy(u.stdin, requests); return err })
 		if errors.As(err, new(*probe.Crash)) {
-			report(err) // before stdin ends, which ends the script
+			report(err) // before closing stdin, which ends the script
 		}
 		return u.stdin.CloseWithError(errOr(err, io.EOF))
 	}, report)
@@ -181,7 +181,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	}
 }
 
-// machineID returns the machine-id in the text of its file, "" if it has none, or none yet.
+// machineID returns the machine-id in the text of its file, or "" if it has none yet.
 func machineID(text string) string {
 	if text = strings.TrimSpace(text); text == "uninitialized" {
 		return ""
@@ -189,23 +189,23 @@ func machineID(text string) string {
 	return text
 }
 
-// errStalled is the error of an upload's step that took too long.
+// errStalled is the error of an upload step that took too long.
 var errStalled = errors.New("no reply in time")
 
-// maxNoise bounds a node's output before the probe runs, besides the script's replies. Login files, banners and error
+// maxNoise bounds a node's output before the probe runs, except the script's replies. Login files, banners and error
 // messages are far shorter.
 const maxNoise = 1 << 20
 
-// errNoise is the error of a node that writes more than that.
+// errNoise is the error of a node that writes more than maxNoise.
 var errNoise = errors.New("more than 1 MiB came back before the probe started")
 
-// noise collects the node's output besides the script's replies. It keeps the end, which may explain why the shell
+// noise collects the node's output except the script's replies. It keeps the end, which may explain why the shell
 // failed.
 type noise struct {
 	lastOutput
 	heard   atomic.Int64
 	full    sync.Once
-	tooMuch chan struct{} // closed once it is more than maxNoise
+	tooMuch chan struct{} // closed once the output exceeds maxNoise
 }
 
 func (n *noise) Write(b []byte) (int, error) {
@@ -215,8 +215,8 @@ func (n *noise) Write(b []byte) (int, error) {
 	return n.lastOutput.Write(b)
 }
 
-// readReply reads up to the script's next reply. The output of login files and banners before it is noise. It is read
-// in pieces, because one of its lines may never end.
+// readReply reads up to the script's next reply. Earlier output of login files and banners is noise. readReply reads in
+// pieces, because a line of noise may never end.
 func (u *uploading) readReply() (string, error) {
 	for atStart := true; ; {
 		piece, err := u.stdout.ReadSlice('\n')
@@ -288,19 +288,19 @@ func (u *uploading) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// failed returns the error of an upload that err ended.
+// failed returns the error of an upload that ended with err.
 func (u *uploading) failed(err error) error { return &uploadError{err, u.noise.String()} }
 
 // uploadError is the error of a remote shell that exited or stalled before the probe ran.
 type uploadError struct {
 	err    error
-	output string // the end of its output besides the script's replies
+	output string // the end of its output, without the script's replies
 }
 
 func (e *uploadError) Error() string { return e.err.Error() + withOutput(e.output) }
 func (e *uploadError) Unwrap() error { return e.err }
 
-// refusal returns the error for a reply with which the script gives up.
+// refusal returns the error for a reply that ends the script.
 func (u *uploading) refusal(reply string) *PlacementError {
 	switch what, which, _ := strings.Cut(reply, " "); what {
 	case "lacks":

@@ -8,14 +8,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// view describes how a program that a remote shell starts sees the node.
+// view describes how a program in a remote shell sees the node.
 type view struct {
 	root, proc string
-	only       []string // the directories of the node that it sees; nil = all
+	only       []string // the visible directories of the node; nil = all
 }
 
-// machineIDs returns the files with the node's machine-id, in the kubelet's order; none if the program does not see the
-// node's root.
+// machineIDs returns the files with the node's machine-id, in the kubelet's order. It returns nothing if the node's
+// root is not visible.
 func (v view) machineIDs() []string {
 	if v.only != nil {
 		return nil
@@ -25,11 +25,11 @@ func (v view) machineIDs() []string {
 
 // uploadScript runs in the remote shell, receives the probe and runs it.
 //
-// Every login shell must pass it on to sh unchanged, so it is one line, without a backslash and with ! only before a
-// blank.
+// Every login shell must pass the script to sh unchanged. So it is one line without a backslash, and has ! only before
+// a blank.
 //
-// Its replies to the client begin with the run ID. Each is on its own line, even after a login file without a final
-// newline. In this order:
+// Its replies to the client begin with the run ID. Each reply is on a separate line, even after a login file without a
+// final newline. The order is:
 //
 //	on ID                      the machine's machine-id; nothing is created before the client answers "go"
 //	lacks NAME | nowhere       it gives up: a program is missing, or no folder is usable
@@ -37,11 +37,11 @@ func (v view) machineIDs() []string {
 //	broken                     the upload is incomplete, or the probe does not run
 //	ready root | ready user    the probe is started: its protocol follows
 //
-// The client waits for each reply before it sends anything, so that no program reads the input of the next one. The
-// probe needs a folder without noexec: /run, /tmp and /dev/shm are often mounted noexec. A shell runs its trap only
-// between two programs. So a child kills the programs that wait for input if the connection is lost silently. The probe
-// removes its own file as soon as it runs; if it never runs, the trap does. If the disk is full, the script still reads
-// the rest of the probe, because a client that is sending does not read replies.
+// The client waits for each reply before it sends input, so that no program reads the next program's input. The probe
+// needs a folder without noexec: /run, /tmp and /dev/shm are often mounted noexec. A shell runs its trap only between
+// two programs. So if the connection is lost silently, a child kills programs that wait for input. The probe removes
+// its own file as soon as it runs. If it never runs, the trap removes the file. If the disk is full, the script still
+// reads the rest of the probe, because a client that is sending does not read replies.
 const uploadScript = `umask 077; d=;
 say() { echo; echo "{run} $*"; };
 i=; for p in {ids}; do [ -n "$i" ] || read i <"$p"; done 2>/dev/null;
@@ -75,14 +75,14 @@ s=; w=user; if [ "$(id -u 2>/dev/null)" = 0 ]; then w=root; elif $t sudo -n "$d/
 o={only}; for p in {dirs}; do if [ -d "$p" ]; then o="$o,$p"; fi; done;
 say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
 
-// folders lists where the probe may be unpacked. The first ones are emptied by a reboot.
+// folders lists where the probe may be unpacked. A reboot empties the first folders.
 const folders = `/run /tmp /var/tmp "${HOME:-/nowhere}" /dev/shm`
 
-// neededKiB returns the free space that a probe of so many bytes needs: half as much again, for the packed file, and so
-// that the probe does not fill the node's disk.
+// neededKiB returns the free space for a probe of this size: one and a half times the size. This includes the packed
+// file and keeps some of the node's disk free.
 func neededKiB(plain int) int { return plain*3/2>>10 + 1 }
 
-// scriptFor returns uploadScript for one probe, on one line.
+// scriptFor returns uploadScript for one probe, as one line.
 func scriptFor(o Options, method string, v view, plain int) string {
 	var ids []string
 	for _, p := range v.machineIDs() {

@@ -20,8 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// standIn answers a session as a probe does, and says what it was started with. The
-// real one is carried in the end-to-end tests.
+// standIn answers a session like a probe, and prints its arguments. End-to-end tests upload the real probe.
 const standIn = `#!/bin/sh
 [ "$1" != version ] || exit 0
 rm -r "${0%/*}"
@@ -31,7 +30,7 @@ echo '{"seq":1,"type":"end","end":{}}'
 while read more; do :; done
 `
 
-// laden are options with an embedded probe, for a run of the test's own.
+// laden returns options with an embedded probe and a run ID for this test.
 func laden(t *testing.T, program string) Options {
 	t.Helper()
 	var b bytes.Buffer
@@ -40,13 +39,13 @@ func laden(t *testing.T, program string) Options {
 	must.Do(t, w.Close())
 	o := options
 	o.Note = func(string) {} // the tests need not run as root
-	// Folders of the machine have its name: another clone's tests may run at the same time.
+	// Folders on the machine contain the run ID: tests of another clone may run at the same time.
 	o.Run, o.Embedded, o.Arch, o.Node = "test"+strings.ReplaceAll(t.Name(), "/", "-")+rand.Text(), b.Bytes(),
 		"amd64", "it's"
 	return o
 }
 
-// here is a shell on this machine.
+// here returns a shell on this machine.
 func here(shell string, env ...string) remoteShell {
 	return func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 		if _, err := exec.LookPath(shell); err != nil {
@@ -58,12 +57,12 @@ func here(shell string, env ...string) remoteShell {
 	}
 }
 
-// anywhere is content with every machine.
+// anywhere accepts every machine.
 func anywhere(string) *PlacementError { return nil }
 
 var errNoShell = errors.New("no such shell on this machine")
 
-// noLeft fails if a run's folder is still on this machine.
+// noLeft fails if a run's folder still exists on this machine.
 func noLeft(t *testing.T, o Options) {
 	t.Helper()
 	for _, dir := range []string{"/run", "/tmp", "/var/tmp", os.Getenv("HOME"), "/dev/shm"} {
@@ -73,7 +72,7 @@ func noLeft(t *testing.T, o Options) {
 	}
 }
 
-// tools is a folder with just these programs, for a PATH.
+// tools returns a folder with only these programs, for PATH.
 func tools(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,8 +93,7 @@ func onUnix(t *testing.T) {
 	}
 }
 
-// TestCarry goes the whole way through the script in every shell at hand: packed,
-// plain where there is no gzip, and behind login files that talk.
+// TestCarry runs the whole script in every available shell: packed, plain without gzip, and after noisy login files.
 func TestCarry(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
@@ -131,7 +129,7 @@ func TestCarry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			noLeft(t, o) // it has removed itself
+			noLeft(t, o) // the probe has removed itself
 			if got, want := ev.Start.Access[0], "session --unlink --only /none,/tmp --root / --proc /proc --node it's --method ssh --life 2m10s"; got != want {
 				t.Errorf("started with %s, want %s", got, want)
 			}
@@ -146,8 +144,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestSudo wants a login that is not root's to become so where it may, and to be told
-// of where not.
+// TestSudo requires a login without root to use sudo if allowed, and a message if not.
 func TestSudo(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
@@ -155,7 +152,7 @@ func TestSudo(t *testing.T) {
 	for sudo, c := range map[string]struct{ way, note string }{
 		`[ "$1" = -n ] || exit 1; shift; WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
 		"exit 1":                       {"", notRoot},
-		`[ "$2" = true ] && exec "$@"`: {"", notRoot}, // it may run something, and not the probe
+		`[ "$2" = true ] && exec "$@"`: {"", notRoot}, // sudo allows some programs, but not the probe
 	} {
 		path := tools(t, "chmod", "head", "mkdir", "rm", "sh", "wc", "gzip")
 		for name, script := range map[string]string{"sudo": sudo, "id": "echo 1000"} {
@@ -182,8 +179,7 @@ func TestSudo(t *testing.T) {
 	}
 }
 
-// TestUploadInVain wants each obstacle on the node to be one sentence, and nothing
-// to stay there.
+// TestUploadInVain requires one sentence for each obstacle on the node, and no leftovers.
 func TestUploadInVain(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
@@ -200,11 +196,11 @@ func TestUploadInVain(t *testing.T) {
 		reason  facts.Reason
 		says    string
 	}{
-		// The rest must be taken nevertheless: who sends hears no reply.
+		// The script must read the rest: a sending client reads no reply.
 		"fills up":     {strings.Repeat(standIn, 1<<14), here("/bin/sh", fills), facts.ReasonShell, "the disk is full"},
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "lacks the program head"},
-		// What is short by a few bytes may run all the same.
+		// A slightly truncated file may still run.
 		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "the upload is incomplete"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
@@ -232,7 +228,7 @@ func TestUploadInVain(t *testing.T) {
 	}
 }
 
-// eventuallyNoLeft waits for a script whose line is gone to see that.
+// eventuallyNoLeft waits until a script notices its lost connection.
 func eventuallyNoLeft(t *testing.T, o Options) {
 	t.Helper()
 	for range 50 {
@@ -246,7 +242,7 @@ func eventuallyNoLeft(t *testing.T, o Options) {
 	noLeft(t, o)
 }
 
-// TestCutWhileCarrying ends the line in the middle of the probe.
+// TestCutWhileCarrying cuts the connection in the middle of the upload.
 func TestCutWhileCarrying(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
@@ -260,7 +256,8 @@ func TestCutWhileCarrying(t *testing.T) {
 	eventuallyNoLeft(t, o)
 }
 
-// TestShellKilled kills the shell of a probe that runs: its trap removes nothing then, so the probe must have done so.
+// TestShellKilled kills the shell of a running probe. Its trap then removes nothing, so the probe must have removed its
+// file.
 func TestShellKilled(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
@@ -290,14 +287,14 @@ func TestScriptIsOneLine(t *testing.T) {
 	t.Parallel()
 	s := scriptFor(laden(t, standIn), "ssh", view{root: "/", proc: "/proc"}, 7)
 	s = strings.ReplaceAll(s, `'it'\''s'`, "") // quoted as every shell reads it
-	s = strings.ReplaceAll(s, "! ", "")        // which csh leaves as it is
+	s = strings.ReplaceAll(s, "! ", "")        // csh leaves this unchanged
 	if strings.ContainsAny(s, "\n!\\") {
 		t.Errorf("a login shell may trip over this: %s", s)
 	}
 }
 
-// TestStandsStill sends nothing, and does not end either, as when a connection is cut without
-// a word: the script ends by itself, with shortened time.
+// TestStandsStill sends nothing and keeps the connection open, as after a silent cut. The script must exit on its own,
+// with a shortened timeout.
 func TestStandsStill(t *testing.T) {
 	onUnix(t)
 	t.Parallel()

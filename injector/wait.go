@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// placement is a probe on its way to a node, and the objects created for it.
+// placement is a probe being started on a node, and the objects created for it.
 type placement struct {
 	client    *Client
 	options   Options
@@ -27,10 +27,10 @@ type placement struct {
 	pod       string // the probe's own pod, or the pod that its container was added to
 	container string
 	joined    bool                     // the pod is not ours
-	altered   func(*corev1.Pod) string // how it differs from the requested pod, "" = not at all
+	altered   func(*corev1.Pod) string // how the pod differs from the requested one; "" = not at all
 	unwatched bool                     // no right to watch the pod
 	unread    bool                     // no right to list the pod's events
-	began     time.Time                // of the wait
+	began     time.Time                // start of the wait
 
 	job          string
 	stopRenewing context.CancelFunc
@@ -40,17 +40,17 @@ type placement struct {
 	afterwards string // a note for the user once the probe runs
 }
 
-// startup is the wait until a probe's container runs.
+// startup is the state of waiting until a probe's container runs.
 type startup struct {
 	*placement
-	pod    *corev1.Pod    // its last known version
-	events []corev1.Event // of the pod
+	pod    *corev1.Pod    // last known version of the pod
+	events []corev1.Event // events of the pod
 	said   string         // the last reported progress
-	tick   *time.Ticker   // when to read the events again
+	tick   *time.Ticker   // when to reread the events
 }
 
-// awaitRunning waits until the probe's container runs, and reports the progress. It gives up as soon as waiting cannot
-// help.
+// awaitRunning waits until the probe's container runs, and reports the progress. It gives up as soon as waiting is
+// pointless.
 func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	p.began = time.Now()
 	ctx, started := trace.Span(ctx, "the container starts")
@@ -73,8 +73,8 @@ func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// follow checks the pod, and each change that a watch reports, until the watch ends. done ends the wait; without an
-// error the probe runs.
+// follow checks the pod, and each change that a watch reports, until the watch ends. done ends the wait. Without an
+// error, the probe runs.
 func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err error) {
 	defer w.Stop()
 	for {
@@ -85,7 +85,7 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 		select {
 		case ev := <-w.ResultChan():
 			pod, ok := ev.Object.(*corev1.Pod)
-			if !ok { // the watch ended, or returned an error: another watch continues
+			if !ok { // the watch ended or failed: start a new one
 				return false, nil
 			}
 			if s.pod = pod; ev.Type == watch.Deleted {
@@ -93,7 +93,7 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 			}
 		case <-s.tick.C:
 			events, known := s.readEvents(ctx, s.pod)
-			if known { // otherwise the earlier ones are still valid, for example when time runs out
+			if known { // otherwise keep the earlier events, for example after a timeout
 				s.events = events
 			}
 			late := s.options.Idle > 0 && time.Since(s.began) > s.options.Idle
@@ -106,8 +106,7 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 	}
 }
 
-// decide reports whether a state of the container ends the wait, and with which error. It shows other states to the
-// user.
+// decide reports whether a container state ends the wait, and the error. It shows other states to the user.
 func (s *startup) decide(state containerState) (done bool, err error) {
 	what := s.altered(s.pod)
 	switch {
@@ -142,7 +141,7 @@ func (s *startup) readPod(ctx context.Context) error {
 	return nil
 }
 
-// watch starts a watch of the pod from its last known version. Without the right to watch it returns an ended watch
+// watch starts a watch of the pod from its last known version. Without the right to watch, it returns a closed watch
 // after half a second, so that the caller polls.
 func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, error) {
 	for {
@@ -166,7 +165,7 @@ func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface
 	}
 }
 
-// readEvents lists the pod's own events since it was created; false without the right to read them.
+// readEvents lists the pod's events since its creation. It returns false without the right to read events.
 func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, bool) {
 	list, err := p.client.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
@@ -185,8 +184,8 @@ func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.E
 	return list.Items, true
 }
 
-// nothingDone reports whether the kubelet has yet to start work on a container: no event, no sandbox, no reason to
-// wait. A healthy node needs a second. Pulling an image is an event.
+// nothingDone reports whether the kubelet has not started work on a container: no event, sandbox or waiting reason. A
+// healthy node starts within a second. Pulling an image is an event.
 func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool {
 	s := containerStateOf(pod, container, events)
 	sandbox := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -198,7 +197,7 @@ func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool 
 // creating is the waiting reason of every new container.
 const creating = "ContainerCreating"
 
-// gaveUp returns why the probe does not run, after the time limit or a failed watch.
+// gaveUp returns why the probe does not run after the time limit or a failed watch.
 func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	pod := s.pod
 	if errors.Is(context.Cause(ctx), context.Canceled) {
@@ -228,7 +227,7 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	return err
 }
 
-// sandboxOf returns the kubelet's newest event about a failed sandbox, nil = none.
+// sandboxOf returns the kubelet's newest event about a failed sandbox, or nil.
 func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	var last *corev1.Event
 	for i := range events {
@@ -245,12 +244,11 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	return &said
 }
 
-// maxSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
-// below.
+// maxSaid is how many bytes of a message are read. The kubelet and the API server truncate messages well below this
+// limit.
 const maxSaid = 16 << 10
 
-// withRuntimeFault adds the broken part of the runtime to a refusal, if the runtime's message about the container shows
-// it.
+// withRuntimeFault adds the runtime's broken part to a refusal, if the runtime's message about the container shows it.
 func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
@@ -261,9 +259,9 @@ func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 // containerState is the progress of a container.
 type containerState struct {
 	running    bool
-	image      string // its image, once it runs
-	unreported bool   // the kubelet has not reported it yet
-	text       string // the reason why it waits
+	image      string // the image, once the container runs
+	unreported bool   // the kubelet has not reported the container yet
+	text       string // the waiting reason
 	refusal    *PlacementError
 }
 
@@ -302,7 +300,7 @@ func containerStateOf(pod *corev1.Pod, container string, events []corev1.Event) 
 	return containerState{unreported: true, text: "the container has no state yet" + last}
 }
 
-// waitingOn returns the state of a waiting container. last is the last warning about it.
+// waitingOn returns the state of a waiting container. last is the last warning about the container.
 func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	w := c.State.Waiting
 	text := strings.TrimSpace(w.Reason + " " + probe.OneLine(w.Message))

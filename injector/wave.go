@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer
-// into its log and a summary into its termination message, and exits. A kept probe stays and answers a session
-// instead. One Job owns all pods, so that they are deleted with it, and one watch follows all of them.
+// A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer into
+// its log and a summary into its termination message, and exits. Instead, a kept probe stays and answers a session. One
+// Job owns all pods, so that they are deleted with the Job. One watch follows all pods.
 type Wave struct {
 	client  *Client
 	common  Options
@@ -32,13 +32,13 @@ type Wave struct {
 	left map[string]error        // pods that could not be removed, by name
 }
 
-// podNews is the latest news of a pod.
+// podNews is the latest state of a pod.
 type podNews struct {
 	pod  *corev1.Pod
 	gone bool
 }
 
-// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has their common options;
+// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has the options of all pods;
 // its Node names the wave. If the API refuses, the error is a *PlacementError.
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
@@ -62,7 +62,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	return w, nil
 }
 
-// watch starts to pass on news of every pod of the wave.
+// watch starts to forward the state of every pod of the wave.
 func (w *Wave) watch(ctx context.Context, selector string) {
 	source := cache.NewFilteredListWatchFromClient(w.client.kube.CoreV1().RESTClient(), "pods", w.common.Namespace,
 		func(o *metav1.ListOptions) { o.LabelSelector = selector })
@@ -89,7 +89,7 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 	})
 }
 
-// tell forwards news of a pod. They replace earlier unread news.
+// tell forwards the state of a pod, which replaces an earlier unread state.
 func (w *Wave) tell(news podNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,9 +104,9 @@ func (w *Wave) tell(news podNews) {
 	ch <- news
 }
 
-// Answer is the answer of a probe of a wave, valid while its pod exists.
+// Answer is the answer of a wave's probe, valid while the pod exists.
 type Answer struct {
-	Summary string        // its termination message
+	Summary string        // the termination message
 	Took    time.Duration // until its exit
 	ImageID string        // the probe's image
 	Pod     string        // NAMESPACE/NAME
@@ -116,7 +116,7 @@ type Answer struct {
 // errLogCut is the error of a log that ends before the probe's answer.
 var errLogCut = errors.New("its log ends before its answer")
 
-// Events reads the whole answer to a plan from the probe's log, and passes on the events that can be trusted.
+// Events reads the whole answer to a plan from the probe's log, and forwards the trusted events.
 func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, waveLogLimit, fmt.Errorf("its log was not read within %v", waveLogLimit))
 	defer cancel()
@@ -155,11 +155,11 @@ func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Eve
 	}
 }
 
-// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. The error is read's,
-// or a *PlacementError if the probe did not exit normally.
+// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. It returns read's
+// error, or a *PlacementError if the probe did not exit normally.
 func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
 	if err := context.Cause(ctx); err != nil {
-		return err // nothing was created, so nothing must be removed
+		return err // nothing was created, so there is nothing to remove
 	}
 	requested, err := w.podFor(o, plan)
 	if err != nil {
@@ -193,7 +193,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	return err
 }
 
-// Keep puts a probe on a node that stays until its session is closed. If it does not start, the error is a
+// Keep puts a probe on a node. The probe stays until its session is closed. If it does not start, the error is a
 // *PlacementError.
 func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
 	o.Keep = true
@@ -216,7 +216,7 @@ func (w *Wave) create(ctx context.Context, o Options, requested *corev1.Pod) (*p
 	if err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 			apierrors.IsAlreadyExists(err) {
-			p.pod = "" // certainly not created by this request
+			p.pod = "" // this request did not create it
 		}
 		return nil, nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
 	}
@@ -239,13 +239,13 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// Limits: one node with a hanging kubelet must not delay a whole wave.
+// Time limits, so that one node with a hanging kubelet does not delay a whole wave.
 const (
 	waveAnswerLimit = 90 * time.Second // for a running probe to exit
 	waveLogLimit    = 20 * time.Second // to read its log
 )
 
-// awaitEnd waits until the probe has exited. The error reports why it did not, or failed.
+// awaitEnd waits until the probe has exited. The error reports why the probe did not exit, or failed.
 func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.ContainerStateTerminated, error) {
 	late, over, ran := time.NewTimer(s.options.Start), false, false
 	defer late.Stop()
@@ -286,8 +286,8 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 	}
 }
 
-// ended returns the exit of a pod's probe, nil before that, and whether the probe runs. The error means that it will
-// not exit, or failed.
+// ended returns the exit state of a pod's probe, or nil before it exits, and whether the probe runs. An error means
+// that the probe failed or will not exit.
 func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, err error) {
 	if what := s.altered(s.pod); what != "" {
 		return nil, false, alteredBy(what).And("so its answer is not read")
@@ -307,7 +307,7 @@ func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, e
 	return nil, state.running, nil
 }
 
-// endOf returns a container's exit, nil before that, and its image.
+// endOf returns a container's exit state, or nil before it exits, and its image.
 func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTerminated, image string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {

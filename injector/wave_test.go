@@ -22,7 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestNeverEnds gives up a probe that runs, and of whose end the kubelet says nothing.
+// TestNeverEnds gives up a running probe if the kubelet does not report its exit.
 func TestNeverEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestNeverEnds(t *testing.T) {
 	})
 }
 
-// TestLogHangs says of a log that does not come that it did not.
+// TestLogHangs requires an error about a log that does not arrive.
 func TestLogHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,14 +55,14 @@ func TestLogHangs(t *testing.T) {
 	})
 }
 
-// refusing answers everything with one status.
+// refusing answers every request with one status.
 type refusing int
 
 func (status refusing) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: int(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// TestWaveRefused tells a missing right from a list that failed.
+// TestWaveRefused distinguishes a missing right from a failed list.
 func TestWaveRefused(t *testing.T) {
 	t.Parallel()
 	for status, reason := range map[int]facts.Reason{
@@ -80,13 +80,13 @@ func TestWaveRefused(t *testing.T) {
 	}
 }
 
-// waveAPI is an API server that answers within the process: it keeps pods and jobs, and its watches say nothing.
+// waveAPI is an in-process API server that stores pods and Jobs. Its watches send no events.
 type waveAPI struct {
 	mu     sync.Mutex
 	pods   map[string]*corev1.Pod
-	made   func(*corev1.Pod) // what becomes of each pod
+	made   func(*corev1.Pod) // sets the fate of each pod
 	asked  []string          // METHOD PATH
-	broken int               // the status that watches are answered with, 0 = they hang
+	broken int               // the status of watches, 0 = they hang
 }
 
 func (a *waveAPI) client(t *testing.T) *Client {
@@ -141,13 +141,13 @@ func (a *waveAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(b))}, err
 }
 
-// ended makes a pod that of a probe that has answered.
+// ended changes a pod to that of a probe that has answered.
 func ended(pod *corev1.Pod) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, ImageID: "sha256:1",
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "well"}}}}
 }
 
-// TestWatchBroken wants the answers of probes although no watch tells of them, and nobody blamed who is not to blame.
+// TestWatchBroken requires answers although watches fail, and no blame for a healthy component.
 func TestWatchBroken(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{"hangs": 0, "forbidden": http.StatusForbidden, "gone": http.StatusGone} {
@@ -172,7 +172,7 @@ func TestWatchBroken(t *testing.T) {
 	}
 }
 
-// TestWaveStopped wants nothing to be made, or asked to be removed, once a run is stopped.
+// TestWaveStopped requires that nothing is created, and no removal requested, after a run is stopped.
 func TestWaveStopped(t *testing.T) {
 	t.Parallel()
 	api := &waveAPI{pods: map[string]*corev1.Pod{}}
@@ -185,7 +185,7 @@ func TestWaveStopped(t *testing.T) {
 	}
 }
 
-// TestAnotherPod wants what is told of another pod of the same name not to be believed.
+// TestAnotherPod requires that events of another pod with the same name are ignored.
 func TestAnotherPod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ const (
 	minPadded = 20
 )
 
-// withoutBareKeys removes long words that look like a key by their letters alone.
+// withoutBareKeys removes long words whose letters alone look like a key.
 func withoutBareKeys(line string) string {
 	var b strings.Builder
 	for at := 0; at < len(line); {
@@ -37,7 +37,7 @@ func withoutBareKeys(line string) string {
 	return b.String()
 }
 
-// inKey reports whether a byte occurs in either base64 alphabet.
+// inKey reports whether a byte occurs in a base64 alphabet.
 func inKey(c byte) bool { return isDigit(c) || isLetter(c) || strings.IndexByte("+/_-", c) >= 0 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -45,7 +45,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // padding returns the number of padding characters that extend a base64 word to a multiple of four. A "=" before a
-// quoted value belongs to a name instead.
+// quoted value is not padding.
 func padding(line string, at, end int) int {
 	pad := 0
 	for end > at && pad < 3 && end+pad < len(line) && line[end+pad] == '=' {
@@ -89,8 +89,8 @@ var (
 		`(?:container|sandbox|\b(?:pod|exec|infra|image|layer|task|shim|digest|id))[\w -]{0,16}\\*["']?[:=]?\s?\\*["']?)$`)
 )
 
-// isMixed reports whether a word has both cases and switches between small letters, capitals, digits and signs more
-// often than a name or path does. In a random key, 64 of 100 letters follow one of another kind.
+// isMixed reports whether a word looks random: it has both cases, and changes between small letters, capitals, digits
+// and signs more often than a name or path. In a random key, 64 of 100 letters follow a letter of another kind.
 func isMixed(word string, least int) bool {
 	var of [4]int
 	changes, last := 0, -1

@@ -52,7 +52,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 	mu.Lock()
 	open = false
 	mu.Unlock()
-	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: the output so far is not the answer
+	if ctx.Err() != nil && !stopped(ctx) { // perhaps evicted: the output is incomplete
 		outcome = Found(Unknown, "the probe was stopped before %s finished", c.Tool)
 	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
@@ -89,7 +89,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 		return Found(Skip, "this probe cannot enter pods")
 	}
 	inside := c
-	inside.From, inside.Key = nil, nil // it is sealed here
+	inside.From, inside.Key = nil, nil // the output is sealed here
 	outcome := Found(Unknown, "no answer from inside %s", c.From.Name)
 	err = r.Enter(ctx, *c.From, Request{Type: RequestCall, Call: &inside}, func(ev Event) {
 		switch {

@@ -1,19 +1,19 @@
 package probe
 
-// Cause explains bad results of a run. The client concludes it from all results. It claims no more than was observed:
-// Confidence is how sure it is, and Missing lists what would have raised that.
+// Cause explains bad results of a run. The client concludes it from all results. A cause claims no more than was
+// observed. Confidence is how sure it is, and Missing lists the checks that would raise it.
 type Cause struct {
-	ID         string     `json:"cause"`               // of the rule; never changes
-	About      string     `json:"about,omitempty"`     // a peer or device, if one rule can match several
+	ID         string     `json:"cause"`               // the rule's ID; never changes
+	About      string     `json:"about,omitempty"`     // the peer or device, if a rule can match several
 	Title      string     `json:"title,omitempty"`     // the fault in a few words; empty in older versions
 	Says       string     `json:"says"`                // one sentence, with the details of this run
 	Confidence Confidence `json:"confidence"`          // high, medium or low
 	For        []Clue     `json:"for"`                 // the evidence
-	Against    []Clue     `json:"against,omitempty"`   // evidence against it
-	RuledOut   []string   `json:"ruled_out,omitempty"` // checks that one would suspect next, and that passed
+	Against    []Clue     `json:"against,omitempty"`   // evidence against the cause
+	RuledOut   []string   `json:"ruled_out,omitempty"` // the next suspects: checks that passed
 	Missing    []string   `json:"missing,omitempty"`   // what is missing for more confidence: a check, and why
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
-	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, even if no check failed
+	Fault      bool       `json:"fault,omitempty"`     // traffic is broken now, even if no check failed
 	Advice     string     `json:"advice,omitempty"`    // what to check before a change, and what not to do
 	Fix        Fix        `json:"fix"`
 	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms of this cause
@@ -26,47 +26,47 @@ type Confidence string
 // The closed list of confidences.
 const (
 	High   Confidence = "high"   // proven: only this cause produces this evidence
-	Medium Confidence = "medium" // it fits, but another cause may fit too, or proof is missing
+	Medium Confidence = "medium" // fits, but another cause may also fit, or proof is missing
 	Low    Confidence = "low"    // worth a look
 )
 
-// Confidences lists every confidence, surest first.
+// Confidences lists every confidence, highest first.
 func Confidences() []Confidence { return []Confidence{High, Medium, Low} }
 
 // Clue is one observation that speaks for or against a cause.
 type Clue struct {
 	Check  string `json:"check"`
 	Target string `json:"target,omitempty"`
-	Node   string `json:"node,omitempty"` // the node where it was observed, if that is another node
+	Node   string `json:"node,omitempty"` // the node of the observation, if that is another node
 	Status Status `json:"status"`
 	Saw    string `json:"saw"`
 }
 
-// Follows is what a cause explains: a number of bad results of one check, or another cause.
+// Follows is a consequence of a cause: bad results of one check, or another cause.
 type Follows struct {
 	Check string `json:"check,omitempty"`
-	Count int    `json:"count,omitempty"` // of its results
+	Count int    `json:"count,omitempty"` // number of results
 	Cause string `json:"cause,omitempty"`
 }
 
-// Fix is how to repair a cause. calico-probe never runs any of it.
+// Fix is how to repair a cause. calico-probe never runs its commands.
 type Fix struct {
 	Says string `json:"says"` // one sentence
-	// commands where Calico was installed from a manifest, and where the installation makes no difference
+	// commands if Calico was installed from a manifest, or if the installation makes no difference
 	Manifest []string `json:"manifest,omitempty"`
-	Operator []string `json:"operator,omitempty"` // commands, where the Tigera operator manages Calico, if they differ
+	Operator []string `json:"operator,omitempty"` // commands if the Tigera operator manages Calico, when different
 	Install  string   `json:"install,omitempty"`  // how Calico was installed: manifest, operator, "" when unknown
-	Radius   string   `json:"radius"`             // what it touches, and for how long
-	// OnlyIf are commands that are right only under a condition, or that delete something for good. They are separate
-	// because readers copy the commands above at once.
+	Radius   string   `json:"radius"`             // what the fix touches, and for how long
+	// OnlyIf are commands that apply only under a condition, or delete something permanently. They are separate because
+	// readers copy the commands above at once.
 	OnlyIf []Conditional `json:"only_if,omitempty"`
 }
 
-// Conditional is another fix, for when you have verified its condition.
+// Conditional is a fix for use after you have verified its condition.
 type Conditional struct {
 	If       string   `json:"if"` // the condition
 	Manifest []string `json:"manifest"`
-	Operator []string `json:"operator,omitempty"` // where the Tigera operator manages Calico, if they differ
+	Operator []string `json:"operator,omitempty"` // if the Tigera operator manages Calico, when different
 }
 
 // Block is a group of commands that are copied together.
@@ -75,8 +75,8 @@ type Block struct {
 	Commands []string
 }
 
-// Blocks returns the commands for this installation, the fix first. If the installation is unknown, it returns those
-// for both, each under its condition.
+// Blocks returns the commands for this installation, the fix first. If the installation is unknown, it returns the
+// commands for both, each under its condition.
 func (f Fix) Blocks() []Block {
 	var out []Block
 	block := func(condition string, commands []string) {

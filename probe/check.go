@@ -23,24 +23,24 @@ const (
 	FromPod  Vantage = "pod"  // inside the network namespace of a workload pod on the node
 	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
 
-	FromClient Vantage = "client" // by the client itself, about the access method
+	FromClient Vantage = "client" // in the client, about the access method
 )
 
-// Profile is how many checks of a suite run. Each profile contains the one before it.
+// Profile is the set of checks that run. Each profile contains the previous profile.
 type Profile string
 
 // The profiles.
 const (
 	Quick    Profile = "quick"    // answers within a second or two, with the fewest rights on the node
 	Standard Profile = "standard" // what a run checks by default
-	Deep     Profile = "deep"     // also slow checks, and those with a second probe on another node
+	Deep     Profile = "deep"     // also slow checks, and checks with a second probe on another node
 )
 
 // Profiles lists the profiles, the smallest first.
 func Profiles() []Profile { return []Profile{Quick, Standard, Deep} }
 
-// AccessPods is the access of a check that runs in a pod's network namespace. Entering it needs SYS_ADMIN, finding it
-// SYS_PTRACE.
+// AccessPods is the access of a check that runs in a pod's network namespace. Finding the namespace needs SYS_PTRACE,
+// entering it SYS_ADMIN.
 const AccessPods = "pods' network namespaces"
 
 // capabilities are the capabilities that some kinds of access need in addition to root (capabilities(7)).
@@ -71,11 +71,11 @@ type Check struct {
 	From Vantage // where it runs
 	// runs on the node, and again in the network namespaces of up to two workload pods
 	Inside bool
-	In     Profile       // the smallest profile that has it; "" = Quick
-	Tags   []string      // its families: "bgp", "runtime", ...; none if it needs a probe on another node
+	In     Profile       // the smallest profile with this check; "" = Quick
+	Tags   []string      // its families: "bgp", "runtime", ...; none for a check with a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []string      // IDs; without their usable answer it is skipped (FromPod: its part in pods)
-	Access []string      // what it must access on the node, for the person who approves privileges
+	Needs  []string      // IDs of checks whose answers it needs; otherwise skipped (FromPod: its part in pods)
+	Access []string      // what the check accesses on the node, for whoever approves privileges
 	Run    func(context.Context, *Pass)
 }
 
@@ -90,10 +90,10 @@ func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	return &out
 }
 
-// Is reports whether two values are the same check: Answers holds a second value of each.
+// Is reports whether two values are the same check: Answers holds a second value of each check.
 func (c *Check) Is(other *Check) bool { return c.ID == other.ID }
 
-// Deadline returns how long the check may take.
+// Deadline returns the check's time limit.
 func (c *Check) Deadline() time.Duration {
 	if c.Limit > 0 {
 		return c.Limit
@@ -115,8 +115,8 @@ type Pass struct {
 	Now     time.Time         // of the plan: the API server's clock
 	From    string            // of the plan: the pod that it runs in, "" = the node
 	Brief   bool              // of the plan
-	// Report accepts any number of results, each as soon as it is known. It is safe for concurrent use. After the
-	// deadline it drops results.
+	// Report accepts each result as soon as it is known. It is safe for concurrent use. After the deadline it drops
+	// results.
 	Report func(Result)
 }
 
@@ -138,8 +138,8 @@ func Once(f func(context.Context, *Host) Result) func(context.Context, *Pass) {
 
 var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 
-// Validate reports everything wrong with a suite: invalid or repeated IDs, missing texts, and needs that are cyclic
-// or not in the suite.
+// Validate reports everything wrong with a suite: invalid or repeated IDs, missing texts, and needs that are cyclic or
+// missing in the suite.
 func Validate(suite []*Check) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -176,7 +176,7 @@ func Validate(suite []*Check) error {
 	return errors.Join(errs...)
 }
 
-// cyclic reports whether the needs of a check lead back to one of those above it.
+// cyclic reports whether a check's needs lead back to a check above it.
 func cyclic(id string, byID map[string]*Check, above []string) bool {
 	if slices.Contains(above, id) {
 		return true
@@ -197,8 +197,8 @@ func Selectors(suite []*Check) []string {
 }
 
 // Select returns the checks of suite, in its order, that match a wanted pattern (none = all) and no unwanted one. A
-// pattern is an ID, the beginning of an ID ("node-"), a glob over IDs ("*-health") or a tag. A pattern without a
-// match is an error that names the nearest ID.
+// pattern is an ID, the beginning of an ID ("node-"), a glob over IDs ("*-health") or a tag. For a pattern without a
+// match, the error names the nearest ID.
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {

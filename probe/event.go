@@ -23,27 +23,27 @@ const (
 	EventBeat   EventType = "beat"   // still alive
 	EventEnd    EventType = "end"    // the plan or the call is answered; without it a stream is incomplete
 	EventOut    EventType = "out"    // a piece of a tool's output, newlines included
-	EventResume EventType = "resume" // what follows was sent before, from this number on
+	EventResume EventType = "resume" // the next events are repeated, from this number on
 
 	// EventComparison is one line, in Text, of the comparison with the baseline nodes.
 	EventComparison EventType = "contrast"
 	// EventCause is a cause the client concluded, before the verdict.
 	EventCause EventType = "cause"
-	// EventVerdict closes a saved run: written by the client, once, last.
+	// EventVerdict is the last event of a saved run. The client writes it once.
 	EventVerdict EventType = "verdict"
 	// EventTyped is a command of a session, in Text. The client writes it.
 	EventTyped EventType = "typed"
-	// EventDone is the outcome of that command, in Text; "" on success.
+	// EventDone is the outcome of a typed command, in Text; "" on success.
 	EventDone EventType = "done"
 	// EventRecheck announces that the client checks a node again, with the checks in Start; with WayNeighbour it also
-	// queries other nodes about it. Earlier answers to these checks are stale.
+	// queries other nodes about the node. Earlier answers to these checks are stale.
 	EventRecheck EventType = "asked"
 	// EventSession begins the transcript of a session. Start describes the client.
 	EventSession EventType = "session"
 	// EventRun begins a run. Start describes the client, its cluster, and the time.
 	EventRun EventType = "run"
-	// EventGroup is a group of nodes of a fleet with the same cause. The client writes it before the last verdict,
-	// which is that of the fleet and has no node.
+	// EventGroup is a group of nodes of a fleet with the same cause. The client writes it before the fleet's verdict,
+	// which is the last event and has no node.
 	EventGroup EventType = "group"
 )
 
@@ -55,9 +55,9 @@ func EventTypes() []EventType {
 	}
 }
 
-// MaxLine is the maximum size of an event on the wire in bytes, newline included. It is small enough to be atomic on
-// a pipe and never split by a container log. Causes and the verdict may be longer: the client writes them, so they
-// never travel that way.
+// MaxLine is the maximum size of an event on the wire in bytes, newline included. It is small enough to be atomic on a
+// pipe and never split by a container log. Causes and the verdict may be longer: the client writes them, so they are
+// never on the wire.
 const MaxLine = 4096
 
 // Event is one line of the stream. Seq counts from 0 without gaps over the life of one probe, so a reader of two
@@ -71,22 +71,22 @@ type Event struct {
 	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are not text, or are sealed
 	Sealed bool      `json:"sealed,omitempty"`
 	End    *End      `json:"end,omitempty"`
-	// Cause is one of those that explain the results, the most likely first.
+	// Cause is one of the causes that explain the results, the most likely first.
 	Cause *Cause `json:"cause,omitempty"`
 	// Verdict is the client's conclusion.
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// Group is what several nodes of a fleet have in common, the largest group first.
+	// Group is a group of nodes of a fleet, the largest group first.
 	Group *Group `json:"group,omitempty"`
 	// Node and Way are set by a reader that merges several streams.
 	Node   string `json:"node,omitempty"`
 	Method string `json:"way,omitempty"`
-	// At is when the client received the event, in the transcript of a session. For is the node in question, if
-	// another node reports about it.
+	// At is when the client received the event, in the transcript of a session. For is the affected node, if another node
+	// reports about it.
 	At  time.Time `json:"at,omitzero"`
 	For string    `json:"for,omitempty"`
 }
 
-// Start describes the program that answers, and where it runs.
+// Start describes the answering program, and where it runs.
 type Start struct {
 	V       int       `json:"v"`       // wire version
 	Version string    `json:"version"` // of the program
@@ -95,21 +95,22 @@ type Start struct {
 	Method  string    `json:"way,omitempty"`
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
-	Access  []string  `json:"access,omitempty"` // the access that the probe really has
+	Access  []string  `json:"access,omitempty"` // the probe's actual access
 	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
 	Tools   []string  `json:"tools,omitempty"`  // tools of this probe; of a plan without checks
 	ID      int64     `json:"id,omitempty"`     // of the request
-	// FollowUp is true where earlier findings caused these checks to run.
+	// FollowUp is true if earlier findings triggered these checks.
 	FollowUp bool `json:"follow_up,omitempty"`
-	// Cluster is the one that the client queries; set only in a client's own events, empty with access method local.
+	// Cluster is the cluster that the client queries. It is set only in the client's own events, and empty with access
+	// method local.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Attributes are what may distinguish a node of a fleet from others, each NAME=VALUE.
+	// Attributes may distinguish a node of a fleet from other nodes, each NAME=VALUE.
 	Attributes []string `json:"attributes,omitempty"`
 }
 
-// Cluster is the one whose API a client queries.
+// Cluster is the cluster whose API a client queries.
 type Cluster struct {
-	Context string `json:"context,omitempty"` // of the kubeconfig; empty inside the cluster
+	Context string `json:"context,omitempty"` // context of the kubeconfig; empty inside the cluster
 	Server  string `json:"server"`            // scheme, host and port: a path or credentials may be secret
 }
 
@@ -126,7 +127,7 @@ type End struct {
 	Results int           `json:"results"`
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	Outcome *Result       `json:"outcome,omitempty"` // of a call: its result
+	Outcome *Result       `json:"outcome,omitempty"` // the result of a call
 	Stopped bool          `json:"stopped,omitempty"` // the client stopped it
 }
 
@@ -135,27 +136,26 @@ type Verdict struct {
 	// healthy, warnings, incomplete or fault; of preflight ready, incomplete or not ready
 	Word    string        `json:"verdict"`
 	Exit    int           `json:"exit"`
-	Strict  bool          `json:"strict,omitempty"` // warnings had an exit code of their own
+	Strict  bool          `json:"strict,omitempty"` // warnings had a separate exit code
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Unexplained are the failed checks that no cause explains.
 	Unexplained []string `json:"unexplained,omitempty"`
-	// Outside is why no other node tested this one. It is empty if one did, and when the verdict is worse than
-	// warnings.
+	// Outside is why no other node tested this node. It is empty if a node did, or if the verdict is worse than warnings.
 	Outside string `json:"outside,omitempty"`
 }
 
 // Encoder writes events, each as one whole line in one Write. It is safe for concurrent use. After the first write
-// error it writes nothing more; Err returns the error.
+// error it stops writing, and Err returns the error.
 type Encoder struct {
-	turn chan struct{} // holds one during a write, which may block forever
+	turn chan struct{} // full during a write, which may block forever
 	w    io.Writer
 	seq  int64
 	err  error
 
 	kept [][]byte // the last lines written, if Keep was called
-	room int      // bytes that they may still use
-	keep int      // bytes that they may use, 0 = none are kept
+	room int      // free bytes for them
+	keep int      // maximum bytes of them, 0 = keep none
 }
 
 // NewEncoder returns an Encoder whose first event has number 0.
@@ -168,7 +168,7 @@ func (e *Encoder) lock()   { e.turn <- struct{}{} }
 func (e *Encoder) unlock() { <-e.turn }
 
 // Encode numbers ev and writes it in one line of at most MaxLine bytes. It splits a piece of a tool's output into
-// several events, and shortens any other event. If an event cannot be written, a log event replaces it.
+// several events, and shortens any other event. A log event replaces an event that cannot be written.
 func (e *Encoder) Encode(ev Event) {
 	e.lock()
 	defer e.unlock()
@@ -214,13 +214,12 @@ func (e *Encoder) remember(line []byte) {
 	e.kept, e.room = append(e.kept, line), e.room-len(line)
 	for e.room < 0 {
 		e.room += len(e.kept[0])
-		e.kept[0] = nil // otherwise it stays in memory as long as the rest of the array
+		e.kept[0] = nil // otherwise it stays in memory with the rest of the array
 		e.kept = e.kept[1:]
 	}
 }
 
-// Resume writes again what it wrote from event number seq on, as far as it still has it: first a resume event with
-// the number of the next one.
+// Resume writes a resume event with the number of the next event. Then it repeats the kept events from number seq on.
 func (e *Encoder) Resume(seq int64) {
 	e.lock()
 	defer e.unlock()
@@ -239,12 +238,12 @@ func (e *Encoder) Resume(seq int64) {
 // Decoder reads a stream of events. It passes other lines to Noise, and continues.
 type Decoder struct {
 	Noise func(line string)
-	Size  int // of the line of the last event, in bytes
+	Size  int // bytes in the line of the last event
 	in    *bufio.Reader
 }
 
-// maxSavedLine is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes
-// and the verdict never travel over the wire, so MaxLine does not bound them.
+// maxSavedLine is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
+// verdict are never on the wire, so MaxLine does not bound them.
 const maxSavedLine = 1 << 20
 
 // NewDecoder reads saved events.
@@ -267,7 +266,7 @@ func (d *Decoder) Next() (Event, error) {
 			var ev Event
 			if json.Unmarshal(line, &ev) == nil && ev.valid() {
 				d.Size = len(line)
-				return ev, nil // a last line without newline is complete if it parses
+				return ev, nil // a last line without a newline is complete if it parses
 			}
 			d.noise(string(bytes.TrimRight(line, "\r\n")))
 		}
@@ -286,7 +285,7 @@ func (d *Decoder) noise(line string) {
 	}
 }
 
-// valid reports whether a line is a usable event, and not merely JSON.
+// valid reports whether a line of JSON is a usable event.
 func (ev *Event) valid() bool {
 	switch ev.Type {
 	case EventStart, EventRecheck, EventSession, EventRun:

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of one event. Everything that a genuine probe sends is below them.
+// The limits of one event. A genuine probe never reaches them.
 const (
 	maxID     = 64  // bytes of a check's ID
 	maxName   = 320 // bytes of a name; the longest, NAMESPACE/POD, has 317
@@ -24,7 +24,7 @@ const (
 )
 
 // Bounded returns the event with every field within its limit. A result that was shortened is marked as cut. A tool's
-// output stays whole.
+// output is not shortened.
 func (ev Event) Bounded() Event {
 	ev.Type = EventType(clipTo(string(ev.Type), maxID))
 	ev.Node, ev.Method, ev.For = clipTo(ev.Node, maxName), clipTo(ev.Method, maxName), clipTo(ev.For, maxName)
@@ -73,7 +73,7 @@ func (s *Start) clone() Start {
 	return own
 }
 
-// texts returns all its texts; each is one line.
+// texts returns all texts of a result; each is one line.
 func (s *Start) texts() []*string {
 	out := []*string{&s.Version, &s.Run, &s.Node, &s.Method, &s.Tool}
 	if s.Cluster != nil {
@@ -82,7 +82,7 @@ func (s *Start) texts() []*string {
 	return out
 }
 
-// lists returns all its lists, the most dispensable first.
+// lists returns all lists of an event, the least important first.
 func (s *Start) lists() []*[]string {
 	return []*[]string{&s.Checks, &s.Attributes, &s.Access, &s.Tools}
 }
@@ -129,9 +129,9 @@ func (r Result) capped() Result {
 	return r
 }
 
-// fit marshals an event to a line of at most MaxLine bytes, newline included. Causes and the verdict never travel, so
-// their length is not limited. It removes evidence first, then facts and lists, then half of the longest text,
-// repeatedly. It returns an error if no shortening helps.
+// fit marshals an event to a line of at most MaxLine bytes, newline included. Causes and the verdict are never on the
+// wire, so their length is not limited. fit removes evidence first, then facts and lists, then repeatedly half of the
+// longest text. If that does not help, it returns an error.
 func fit(ev Event) ([]byte, error) {
 	ev = ev.Bounded()
 	for {
@@ -148,9 +148,8 @@ func fit(ev Event) ([]byte, error) {
 	}
 }
 
-// shorten removes something from an event that is Bounded, and so shares no memory with others that it changes. It
-// returns false if nothing is left to remove. It never shortens a tool's output, because that can be split into two
-// events.
+// shorten removes something from a Bounded event, which shares no memory with other events. It returns false if nothing
+// is left to remove. It never shortens a tool's output, which can be split into two events.
 func (ev *Event) shorten() bool {
 	texts := []*string{&ev.Node, &ev.Method, &ev.For}
 	if ev.Type != EventOut {
@@ -195,8 +194,8 @@ func (ev *Event) shorten() bool {
 	return true
 }
 
-// halves returns two events with half of a piece of output each. It returns false for other events, and for sealed
-// output, which can only be opened whole.
+// halves splits a piece of output into two events. It returns false for other events and for sealed output, which can
+// only be opened whole.
 func halves(ev Event) (first, second Event, ok bool) {
 	if ev.Type != EventOut || ev.Sealed || len(ev.Text) < 2 && len(ev.Data) < 2 {
 		return ev, ev, false
@@ -226,7 +225,7 @@ func clipTo(s string, n int) string {
 	return clip(s, n)
 }
 
-// mark replaces what was cut.
+// mark replaces removed text.
 const mark = "…"
 
 // clip shortens s to at most n bytes without splitting a rune.

@@ -16,35 +16,35 @@ import (
 	"time"
 )
 
-// ErrNotVisible reports that the probe's access method does not show a path of the node. A check turns it into skip,
-// never fail.
+// ErrNotVisible reports that the access method does not show a path of the node. A check turns it into skip, never
+// fail.
 var ErrNotVisible = errors.New("not visible to the probe")
 
-// Limits of what is read from a node. Checks read far less. A pod that may write to a folder of the node can create
-// any number of files of any size.
+// Limits for reading from a node. Checks read far less. A pod that may write to a node's folder can create any number
+// of files of any size.
 const (
 	maxFile    = 1 << 20
 	maxEntries = 100_000
 )
 
-// Host is the node as a probe may see it.
+// Host is the node as a probe sees it.
 //
-// A pod may be allowed to write to some folders of the node, and can put anything there: a link that leads
-// elsewhere, a named pipe without a writer, a device. All methods resolve a path inside the node's root, whatever
-// its links point to and however fast they change. They open only regular files, folders and sockets.
+// A pod that may write to folders of the node can put anything there: a link out of the root, a named pipe without a
+// writer, a device. All methods resolve a path inside the node's root, wherever its links point and however fast they
+// change. They open only regular files, folders and sockets.
 type Host struct {
 	Node string   // the node's Kubernetes name, "" when unknown
 	Root string   // where the node's root directory is visible: "/", "/host", "/nodeproc/1/root"
 	Proc string   // a proc file system: "/proc"
 	Only []string // paths of the node visible below Root; nil = all of it
 
-	Far   Elsewhere     // has the files in place of Root, which then is unused; nil = they are below Root
-	Ahead time.Duration // by how much the node's clock is ahead of this machine's
+	Far   Elsewhere     // has the files instead of Root; nil = the files are below Root
+	Ahead time.Duration // how far the node's clock is ahead of this machine's clock
 
 	places atomic.Pointer[map[string]string] // Calico's folders in unusual places, by their usual names
 }
 
-// Calico's folders on a node, unless calico-node's volumes differ: its sockets, and its state.
+// Calico's folders on a node, unless calico-node's volumes differ: sockets and state.
 const (
 	PlaceRun = "/run/calico"
 	PlaceLib = "/var/lib/calico"
@@ -70,7 +70,7 @@ func (h *Host) learn(targets []Target) {
 }
 
 // Elsewhere has files of a node that no file system of this machine shows. Its errors wrap fs.ErrNotExist or
-// ErrNotVisible in those cases.
+// ErrNotVisible where they apply.
 type Elsewhere interface {
 	Open(name string) (File, error)        // opens a regular file to be read
 	ReadDir(name string) ([]string, error) // lists the names in a folder
@@ -84,7 +84,7 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// At returns the same node with its files elsewhere.
+// At returns the same node with its files in an Elsewhere.
 func (h *Host) At(far Elsewhere) *Host {
 	return &Host{Node: h.Node, Root: h.Root, Proc: h.Proc, Only: h.Only, Far: far, Ahead: h.Ahead}
 }
@@ -114,8 +114,8 @@ func (h *Host) sees(name string) bool {
 	return false
 }
 
-// Find looks a path up and returns a handle of whatever is there. The handle can be inspected and not read. Its name
-// is the path on the node after all links.
+// Find looks up a path and returns a handle of the file there. The handle can be inspected but not read. Its name is
+// the path on the node after all links.
 func (h *Host) Find(name string) (*os.File, error) {
 	clean, err := h.visible(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (h *Host) Find(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Stat describes what is at a path, at the end of all links. Of files elsewhere it describes only regular ones.
+// Stat describes the file at a path, after all links. For files elsewhere, it describes only regular files.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	var f interface {
 		Stat() (fs.FileInfo, error)
@@ -152,7 +152,7 @@ func (h *Host) Open(name string) (*os.File, error) {
 	return h.open(name, fs.FileMode.IsRegular, "a file")
 }
 
-// File opens a regular file as Open does, also where the files are elsewhere.
+// File opens a regular file like Open, and also supports files elsewhere.
 func (h *Host) File(name string) (File, error) {
 	if h.Far != nil {
 		return h.Far.Open(path.Clean("/" + name))
@@ -185,7 +185,7 @@ func (h *Host) open(name string, wanted func(fs.FileMode) bool, what string) (*o
 	return f, nil
 }
 
-// kindOf names what is not a regular file.
+// kindOf names the type of a file that is not regular.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -202,8 +202,8 @@ func kindOf(m fs.FileMode) string {
 	return "of an unknown kind"
 }
 
-// ReadFile reads a small file. A file of more than 1 MiB is an error, because part of a configuration can mean
-// something else than the whole.
+// ReadFile reads a small file. A file of more than 1 MiB is an error, because part of a configuration may have another
+// meaning than the whole.
 func (h *Host) ReadFile(name string) ([]byte, error) {
 	f, err := h.Open(name)
 	if err != nil {
@@ -213,7 +213,7 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	return ReadWhole(f, name, maxFile)
 }
 
-// ReadWhole reads all of a file, which must not be longer than most.
+// ReadWhole reads a whole file of at most most bytes.
 func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find returns a handle (O_PATH) of what name leads to inside the root. O_PATH opens nothing that could have an
-// effect. A link at the end is followed, or is itself the result.
+// find returns a handle (O_PATH) of the file at name inside the root. Opening with O_PATH has no side effects. A link
+// at the end is followed, or is itself the result.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
 	root, err := steady(func() (int,
 		error) {
@@ -59,8 +59,8 @@ const maxLinks = 40
 // process's file descriptors.
 const maxDepth = 256
 
-// walk does the same step by step. It opens each folder inside the one before. So ".." returns to a folder that was
-// reached from the root, even if it has been moved since.
+// walk does the same as lookUp step by step. It opens each folder inside the previous folder. So ".." returns to a
+// folder that was reached from the root, even if it has been moved since.
 func walk(root int, name string, follow bool) (int, error) {
 	reached := []int{root}
 	leave := func(from int) {
@@ -147,7 +147,7 @@ func realPath(root, fd int) (string, error) {
 
 func procPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// pathOf returns a path by which this process reaches exactly the file of a handle.
+// pathOf returns a path at which this process can open exactly the handle's file.
 func pathOf(f *os.File) string { return procPath(int(f.Fd())) }
 
 func textOf(link *os.File) (string, error) { return readlink(int(link.Fd()), "") }
@@ -155,9 +155,8 @@ func textOf(link *os.File) (string, error) { return readlink(int(link.Fd()), "")
 // errKernels reports that a file is not stored on a disk.
 var errKernels = errors.New("it is not stored, the kernel generates it when it is read")
 
-// reopen opens a handle's file for reading. It rejects files of the kernel's own file systems. Reading some of them
-// blocks until something happens, and takes the data away from another reader (/proc/kmsg, trace_pipe). Checks read
-// /proc through Host.Proc.
+// reopen opens a handle's file for reading. It rejects files of kernel file systems: reading some of them blocks, and
+// consumes data of other readers (/proc/kmsg, trace_pipe). Checks read /proc through Host.Proc.
 func reopen(found *os.File) (*os.File, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(found.Fd()), &st); err != nil {

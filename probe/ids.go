@@ -1,7 +1,7 @@
 package probe
 
-// IDs of checks on the node that other checks refer to, for example in Needs. They are here so that no check refers
-// to the variable of another one: each may live in its own package.
+// IDs of checks on the node that other checks refer to, for example in Needs. They are here so that checks in separate
+// packages need not import each other.
 const (
 	CheckBirdSocket    = "bird-socket"
 	CheckCalicoErrors  = "calico-errors"

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// insidePods is how many pods a check runs in. A failure in one alone may be that pod's own problem, or a rule of its
-// owner.
+// insidePods is the number of pods in which a check runs. A failure in only one pod may be a problem of that pod, or a
+// rule of its owner.
 const insidePods = 2
 
 // inside runs a check in the network namespaces of workload pods on this node: the first two that it can enter.
@@ -26,7 +26,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		pods, why = nil, "this probe cannot enter pods"
 	}
 	plan.Checks = []string{c.ID}
-	// Targets that only the node can answer are most of a big cluster's plan.
+	// In a big cluster, most targets of a plan are for the node only.
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
@@ -52,7 +52,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 					entered++
 				case !hidden(err):
 					status, why = Unknown, fmt.Sprintf("not run inside a pod: %v", err)
-				case status == Skip: // else another pod made it unknown, and reports why
+				case status == Skip: // otherwise another pod made it unknown and reports why
 					why = fmt.Sprintf("not run inside a pod: %v", err)
 				}
 				mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 			}
 		})
 	}
-	defer context.AfterFunc(ctx, joined.settle)() // a pod that hangs does not delay the results of the other
+	defer context.AfterFunc(ctx, joined.settle)() // a hanging pod does not delay the other pod's results
 	both.Wait()
 	joined.settle()
 	if entered == 0 {
@@ -75,10 +75,10 @@ func hidden(err error) bool {
 	return errors.Is(err, ErrNotVisible) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// from runs a check in one pod.
+// from runs a check in one pod's network namespace.
 func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Result)) error {
 	plan.From = pod.Name
-	if at, ok := ctx.Deadline(); ok { // the inner probe reports its timeout itself, its own grace included
+	if at, ok := ctx.Deadline(); ok { // the inner probe reports its own timeout, including its grace
 		plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
 	}
 	return r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
@@ -90,12 +90,12 @@ func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Re
 	})
 }
 
-// apart returns each pod once, with the second from another IP pool than the first, or else from another namespace,
-// if there is one. Two pods of one pool show nothing about another pool, and two pods of one owner may share one
+// apart returns each pod once. If possible, the second pod is from another IP pool than the first, or else from another
+// namespace. Two pods of one pool show nothing about other pools, and two pods of one owner may share a
 // misconfiguration.
 func apart(targets []Target) []Target {
 	var pods []Target
-	for _, t := range targets { // one for each address
+	for _, t := range targets { // one target for each address
 		if !slices.ContainsFunc(pods, func(p Target) bool { return p.Name == t.Name }) {
 			pods = append(pods, t)
 		}
@@ -113,13 +113,13 @@ func apart(targets []Target) []Target {
 	return pods
 }
 
-// pair joins the results of two pods. A fail waits for the other pod: if that reaches the target, the path is not
-// broken for all pods, and the fail becomes a warning.
+// pair joins the results of two pods. A fail waits for the other pod. If the other pod reaches the target, the path is
+// not broken for all pods, and the fail becomes a warning.
 type pair struct {
 	mu      sync.Mutex
 	report  func(Result)
 	settled bool
-	fine    map[string]string // the pod from which a target is
+	fine    map[string]string // the pod that reaches a target
 	failed  []Result
 }
 
@@ -139,7 +139,7 @@ func (p *pair) add(r Result) {
 	p.report(r)
 }
 
-// settle reports the results that waited.
+// settle reports the waiting results.
 func (p *pair) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,48 +8,47 @@ import (
 	"strings"
 )
 
-// Intake is the single gate for a probe's answer to one request, before anything of it is shown, kept or used for
-// conclusions. An attacker who controls a node may want to mislead its users or exhaust their memory. Intake passes
-// only what was requested and what a node can know, with texts cleaned and bounded. It sets itself what the client
-// knows better: format version, run, node, access method, checks and counts. It drops and counts everything else,
-// which makes the answer incomplete.
+// Intake is the single gate for a probe's answer to one request, before it is shown, kept or used for conclusions. An
+// attacker who controls a node may want to mislead its users or exhaust their memory. Intake passes only requested data
+// that a node can know, with texts cleaned and bounded. It sets the fields that the client knows: format version, run,
+// node, access method, checks and counts. It drops and counts everything else, which makes the answer incomplete.
 type Intake struct {
 	request Request
-	pods    []string          // where the checks may have run
+	pods    []string          // pods in which the checks may run
 	states  map[string]string // of nodes that are not ready, from the API
 	checks  map[string]int    // the requested checks, with the number of answers
 	started bool
-	newer   int // the format version of the probe, if it is newer than ours
+	newer   int // the probe's format version, if newer than ours
 	counts  Counts
-	events  int // passed so far, without output
-	held    int // bytes of these
+	events  int // events passed so far, without output
+	held    int // bytes of these events
 	dropped int
 	names   []string // names of some dropped items
 	often   int      // answers to requested checks that were dropped because there were too many
 }
 
-// The limits for one request. A node of a BGP mesh of 2,000 sends about 6,000 answers to all checks, in less than 8
-// MiB of memory. Reports are made from it, in several forms at once, so a node that uses the whole limit costs the
-// client about ten times as much. A tool's output is not counted, because it is shown and not kept.
+// The limits for one request. In a BGP mesh of 2,000 nodes, a node sends about 6,000 answers to all checks, in less
+// than 8 MiB of memory. The client creates several reports from them at once. So a node that uses the whole limit costs
+// the client about ten times as much. A tool's output is not counted, because it is shown and not kept.
 const (
 	MaxEvents = 20_000
 	MaxHeld   = 8 << 20
 )
 
-// A check sends a few answers about each of its targets, or about several hundred objects of the node. More would
-// cost not only memory: rules compare answers with each other.
+// A check sends a few answers about each target, or about several hundred objects of the node. More answers cost
+// memory, and time in rules that compare answers.
 const (
 	maxPerCheck  = 1000
 	maxPerTarget = 4
 )
 
-// ErrTooMuch reports that a probe exceeds these limits. The client stops reading from it.
+// ErrTooMuch reports that a probe exceeds the limits of an answer. The client stops reading from it.
 var ErrTooMuch = errors.New("its answer is too large")
 
-// Why an answer is incomplete although it ended: values of FactReason.
+// Values of FactReason: why an answer with an end is incomplete.
 const (
-	ReasonTooMuch     = "too-much"  // it exceeded the limits
-	ReasonUnrequested = "not-asked" // something was dropped
+	ReasonTooMuch     = "too-much"  // the answer exceeded the limits
+	ReasonUnrequested = "not-asked" // part of the answer was dropped
 	reasonNoAnswer    = "no-answer" // a requested check has no answer
 	ReasonNewer       = "newer"     // the probe uses a later version of the format
 	ReasonCrashed     = "crashed"   // the client itself failed: a rule, or the run, crashed
@@ -74,9 +73,9 @@ func NewIntake(request Request) *Intake {
 	return i
 }
 
-// Take returns what passes of an event. At the end that includes what the answer lacks: for a plan a result of the
-// check probe-answered, for a call a log. stopped reports that the client stopped the request. The error is
-// ErrTooMuch, with the limit that was exceeded.
+// Take returns the events that pass. At the end of an incomplete answer, it adds the reason: for a plan as a result of
+// the check probe-answered, for a call as a log. stopped reports that the client stopped the request. The error is
+// ErrTooMuch with the exceeded limit.
 func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	ok := false
@@ -99,7 +98,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	case EventBeat, EventResume:
 		return nil, nil
 	default:
-		if !slices.Contains(EventTypes(), ev.Type) { // of a later version
+		if !slices.Contains(EventTypes(), ev.Type) { // an event type of a later version
 			return nil, nil
 		}
 	}
@@ -146,7 +145,7 @@ func (i *Intake) start(s Start) (*Start, bool) {
 	return &s, true
 }
 
-// requested reports whether a result answers a requested check, from the place where it was requested.
+// requested reports whether a result answers a requested check, in the requested place.
 func (i *Intake) requested(r Result) bool {
 	p := i.request.Plan
 	if p == nil || !i.started {
@@ -157,11 +156,11 @@ func (i *Intake) requested(r Result) bool {
 	return known && from
 }
 
-// maxAnswers returns how many answers to one check pass.
+// maxAnswers returns the maximum number of answers that pass for one check.
 func (i *Intake) maxAnswers() int { return maxPerCheck + maxPerTarget*len(i.request.Plan.Targets) }
 
-// known returns a result with the state of its node from the API, in place of the probe's claim. Otherwise a node
-// could report another one as gone.
+// known returns a result with its node's state from the API instead of the probe's claim. Otherwise a node could report
+// another node as gone.
 func (i *Intake) known(r Result) *Result {
 	if _, says := r.Facts[FactNodeState]; !says {
 		return &r
@@ -174,7 +173,7 @@ func (i *Intake) known(r Result) *Result {
 	return &r
 }
 
-// drop counts a dropped event, and keeps the names of some.
+// drop counts a dropped event, and keeps some names.
 func (i *Intake) drop(ev Event) {
 	const some = 3
 	name := string(ev.Type)
@@ -187,7 +186,7 @@ func (i *Intake) drop(ev Event) {
 	i.dropped++
 }
 
-// end closes the answer, whatever came before.
+// end closes the answer after any earlier events.
 func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	own.End = &End{Results: i.counts.Total(), Counts: i.counts, Elapsed: e.Elapsed, Stopped: e.Stopped && stopped}
 	if i.request.Call != nil && e.Outcome != nil {
@@ -211,7 +210,7 @@ func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	return []Event{{Seq: own.Seq, Type: EventResult, Result: &r}, own}
 }
 
-// lacks returns why an answer that ended is incomplete, "" if it is complete.
+// lacks returns why an answer that ended is incomplete, or "" if it is complete.
 func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	var open []string
 	if p := i.request.Plan; p != nil && !stopped {
@@ -243,7 +242,7 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 
 // Held estimates how many bytes an event uses in memory.
 func (ev Event) Held() int {
-	const event = 512 // with its share of a run's structures
+	const event = 512 // including its share of a run's structures
 	n := event + len(ev.Text) + len(ev.Data)
 	if s := ev.Start; s != nil {
 		for _, text := range s.texts() {
@@ -272,7 +271,7 @@ func (r *Result) held() int {
 
 // heldValue estimates the size of a fact's value.
 func heldValue(v any) int {
-	const value = 48 // of an interface, with what it points to
+	const value = 48 // an interface with its data
 	n := value
 	switch v := v.(type) {
 	case string:

@@ -14,8 +14,8 @@ func Masked(text string) string {
 	return masked
 }
 
-// WithoutSecrets returns foreign text as one line without secrets, and whether it had one. With bare, words that
-// merely look like a key are removed too. Do not use that for texts that consist of digests and IDs.
+// WithoutSecrets returns foreign text as one line without secrets, and whether it had a secret. bare also removes words
+// that merely look like a key. Do not use bare for texts that consist of digests and IDs.
 func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 	line := oneLine(text)
 	masked = withoutSecrets(line)
@@ -25,19 +25,19 @@ func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 	return Plain(masked), masked != line
 }
 
-// oneLine returns a text as one line, without blanks at either end.
+// oneLine returns a text as one line, with blanks trimmed.
 func oneLine(text string) string { return plainText(strings.Join(strings.Fields(text), " ")) }
 
-// quoteHead and maxQuote bound how much foreign text is read (bytes) and shown (characters).
+// quoteHead is how many bytes of foreign text are read. maxQuote is how many characters are shown.
 const (
 	quoteHead = 64 << 10
 	maxQuote  = 300
 )
 
-// refused matches where an admission error gives its reason: each field follows, the worst first.
+// refused matches the start of the reason in an admission error. The fields follow, the worst first.
 var refused = regexp.MustCompile(` is forbidden: | denied the request: `)
 
-// Quoted returns foreign text as it may be shown: one masked line. Long text loses its middle, because a message
+// Quoted returns foreign text as one masked line that is safe to show. Long text loses its middle, because a message
 // begins with the attempted action and ends with the reason. An admission error of the API server begins with the
 // reason.
 func Quoted(text string) string {

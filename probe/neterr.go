@@ -40,7 +40,7 @@ func Reason(err error) string {
 	return "error"
 }
 
-// IsReply reports whether a reason proves that packets came back: a refusal does.
+// IsReply reports whether a reason, such as a refusal, proves that packets came back.
 func IsReply(reason string) bool {
 	return slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reason)
 }

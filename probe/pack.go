@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Limits of a plan in a program's arguments: Linux allows 128 KiB in one, and etcd 1.5 MiB for a pod.
+// Limits of a plan in a program's arguments: Linux allows 128 KiB per argument, and etcd 1.5 MiB per pod.
 const (
 	maxArg    = 96 << 10
 	maxPacked = 1 << 20
 )
 
-// Pack returns a plan as arguments of a program. It uses JSON, which an auditor can read in a pod, if that fits one
-// argument. Otherwise it returns several arguments with the JSON compressed (gzip) in base64.
+// Pack returns a plan as arguments of a program. If the JSON fits one argument, Pack uses plain JSON, which an auditor
+// can read in a pod. Otherwise it returns several arguments with the compressed (gzip) JSON in base64.
 func (p Plan) Pack() ([]string, error) {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p Plan) Pack() ([]string, error) {
 		return []string{text}, nil
 	}
 	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // this level is valid
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is valid
 	if _, err := z.Write(b); err != nil {
 		return nil, fmt.Errorf("packing a plan: %w", err)
 	}
@@ -39,7 +39,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	text = base64.StdEncoding.EncodeToString(packed.Bytes())
 	if len(text) > maxPacked {
-		return nil, fmt.Errorf("the plan takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
+		return nil, fmt.Errorf("the plan has %d KiB, and a pod's limit is %d", len(text)>>10, maxPacked>>10)
 	}
 	var out []string
 	for len(text) > 0 {

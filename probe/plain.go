@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes foreign text safe for a terminal. It removes everything that could move the cursor, change colours, set
-// a window title or reverse the order of letters. New lines and tabs stay; callers that print lines or columns
-// replace them. It also removes invisible letters, which would pass for spaces that do not break a line.
+// Plain makes foreign text safe for a terminal. It removes all sequences that could move the cursor, change colours,
+// set a window title or reverse the order of letters. It keeps newlines and tabs; callers that print lines or columns
+// replace them. It also removes invisible letters, which look like non-breaking spaces.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -26,15 +26,15 @@ func Plain(s string) string {
 	}, s)
 }
 
-// blank are the invisible letters and marks: those that Unicode calls ignorable, variation selectors, and the empty
-// Braille pattern.
+// blank are the invisible letters and marks: Unicode's ignorable characters, variation selectors, and the empty Braille
+// pattern.
 var blank = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 	{R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}, {Lo: 0x17b4, Hi: 0x17b5, Stride: 1}}}}
 
-// Line does the same on one line.
+// Line does the same as Plain, and returns one line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }
 
-// OneLine does the same without line breaks and the runs of spaces that libraries put into errors.
+// OneLine does the same as Line, and collapses the runs of spaces that libraries put into errors.
 func OneLine(s string) string { return Plain(strings.Join(strings.Fields(s), " ")) }
 
 // Age formats a duration as kubectl does, in one unit: 45s, 12m, 3h, 5d.
@@ -62,7 +62,7 @@ func lines(all []string) []string {
 }
 
 // Cleaned returns an event with texts that are safe for a terminal, each on one line. They stay safe when decoded: jq
-// -r prints what JSON had escaped. A tool's output (out) is unchanged.
+// -r prints escaped JSON characters. A tool's output (out) is unchanged.
 func (ev Event) Cleaned() Event {
 	ev.Node, ev.Method, ev.For = Line(ev.Node), Line(ev.Method), Line(ev.For)
 	if ev.Type == EventLog {
@@ -102,12 +102,12 @@ func (r Result) cleaned() Result {
 	return r
 }
 
-// maxLevels is how deep the lists and maps of a fact may be nested. Those of our checks have two levels. Each level
-// indents every line inside it by two more columns in a report.
+// maxLevels is how deep the lists and maps of a fact may be nested. Facts of our checks have two levels. In a report,
+// each level indents the lines inside it by two columns.
 const maxLevels = 6
 
-// cleanedValue returns the value of a fact, as it arrives over the wire or as checks create it, with at most this
-// many levels. whole reports whether nothing was cut off.
+// cleanedValue returns the value of a fact, as it arrives over the wire or as checks create it, with at most this many
+// levels. whole reports whether the value is complete.
 func cleanedValue(v any, levels int) (out any, whole bool) {
 	whole = true
 	below := func(one any) any {
@@ -142,7 +142,7 @@ func cleanedValue(v any, levels int) (out any, whole bool) {
 	return v, true
 }
 
-// Cut shortens a text to this many bytes, with dots at its end and no partial letter before them.
+// Cut shortens a text to this many bytes, ending with dots and without a partial letter.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s

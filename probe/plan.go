@@ -9,16 +9,16 @@ import (
 // event types do not raise it.
 const Version = 1
 
-// AttrNode is set on targets on a node that is not Ready: NodeNotReady or NodeSilent.
+// AttrNode is set on targets of a node that is not Ready: NodeNotReady or NodeSilent.
 const AttrNode = "node"
 
-// The state of such a node in the API.
+// The states in the API of a node that is not Ready.
 const (
 	NodeNotReady = "NotReady"                         // reported by its kubelet
 	NodeSilent   = "NotReady (its kubelet is silent)" // its lease has expired
 )
 
-// Attributes of a KindCalico target: calico-node's environment as it is configured ("autodetect", "none", an address;
+// Attributes of a KindCalico target: calico-node's configured environment ("autodetect", "none", an address;
 // "first-found", "can-reach=...") and the Kubernetes Node's InternalIPs, separated by commas.
 const (
 	AttrIP       = "ip"
@@ -26,10 +26,10 @@ const (
 	AttrMethod   = "method"
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
-	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
+	AttrPodCIDRs = "pod_cidrs" // of the Kubernetes Node, separated by commas
 	AttrLogs     = "logs"      // folder of the logs of calico-node's pod, or a KindLogs target's: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
-	// the node's folders that calico-node mounts at /var/run/calico and /var/lib/calico, if they differ from these
+	// the node's folders that calico-node mounts at /var/run/calico and /var/lib/calico, if they differ from these paths
 	AttrRunFolder = "run_folder"
 	AttrLibFolder = "lib_folder"
 	AttrBudget    = "budget_s" // seconds from a start to the first success that its liveness or readiness probe allows
@@ -53,18 +53,18 @@ const (
 	DeniesEgress  = "egress"
 )
 
-// AttrOwnNetwork is set on a pod whose owner can change its network: the right to do so, such as NET_ADMIN.
+// AttrOwnNetwork is set on a pod that may change its own network: the right that allows this, such as NET_ADMIN.
 const AttrOwnNetwork = "own_network"
 
-// AttrEmpty is set on the service of a KindDNS target without a ready endpoint: a sentence with that and the API's
-// state of the expected pods.
+// AttrEmpty is set on the service of a KindDNS target without a ready endpoint: a sentence about this and the expected
+// pods' state in the API.
 const AttrEmpty = "empty"
 
-// AttrEmptyFor is set beside AttrEmpty: the reason in one word, "" when unknown.
+// AttrEmptyFor is set beside AttrEmpty: the reason in one word, or "" when unknown.
 const AttrEmptyFor = "empty_for"
 
-// AttrServersOn is set beside AttrEmpty: the node that runs all servers of the service, none of which is ready. "" =
-// they run on several nodes, or do not exist.
+// AttrServersOn is set beside AttrEmpty: the node that runs all servers of the service, all unready. "" = the servers
+// run on several nodes, or do not exist.
 const AttrServersOn = "servers_on"
 
 // AttrSlice is set on an endpoint of a KindDatastore target from an EndpointSlice that no API server created:
@@ -85,7 +85,7 @@ const AttrPool = "pool"
 const AttrUID = "uid"
 
 // Attributes of a KindPool target. Its modes are Always, CrossSubnet or Never, also while it is disabled. A disabled
-// pool assigns no more addresses, and those that it assigned stay.
+// pool assigns no more addresses, but assigned addresses stay.
 const (
 	AttrIPIP     = "ipip"
 	AttrVXLAN    = "vxlan"
@@ -108,14 +108,14 @@ const (
 	AttrKey    = "key"    // WireGuard's public key
 )
 
-// NameConfigured is the name of a KindDatastore target at which calico-node is configured to find the API server, by
-// other means than the service. AttrSetBy is where that is configured.
+// NameConfigured is the name of a KindDatastore target for an API address that is configured for calico-node directly,
+// not through the service. AttrSetBy is where it is configured.
 const (
 	NameConfigured = "configured"
 	AttrSetBy      = "set_by"
 )
 
-// AttrReference is "true" on a KindOutside target of a third node. If the probe cannot reach that node either, the
+// AttrReference is "true" on a KindOutside target of a third node. If the probe cannot reach the third node either, the
 // network between nodes blocks the path.
 const AttrReference = "reference"
 
@@ -135,15 +135,15 @@ const (
 
 // Attributes of a KindSession target.
 const (
-	AttrScope = "scope" // mesh, global or node, which are Calico's words for its peers; bgp on a KindOutside target
+	AttrScope = "scope" // mesh, global or node, as Calico calls peers; bgp on a KindOutside target
 	AttrAS    = "as"    // the peer's AS number
 
 	AttrFilters  = "filters"  // names of the BGPFilters of its BGPPeer, with commas
 	AttrPassword = "password" // "true" if the session has a password; the password itself is never sent
 )
 
-// FelixSettings returns the attributes of a KindFelix target that are set by FelixConfiguration, under the names that
-// it has for them.
+// FelixSettings returns the attributes of a KindFelix target that FelixConfiguration sets, under FelixConfiguration's
+// names.
 func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "defaultEndpointToHostAction", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode",
@@ -157,39 +157,38 @@ func FelixSettings() []string {
 // unknown.
 const AttrEnabled = "enabled"
 
-// AttrByLabels is set on a KindFelix target if a policy allows pods by their labels: the name of that policy. It does
-// not match a pod whose packets arrive with the address of its node.
+// AttrByLabels is set on a KindFelix target if a policy allows pods by labels: the policy's name. Such a policy does
+// not match a pod whose packets arrive with its node's address.
 const AttrByLabels = "by_labels"
 
-// AttrProbed is set on a KindFelix target if calico-node's own liveness or readiness probe uses another host than the
-// one where Felix is configured to listen.
+// AttrProbed is set on a KindFelix target if calico-node's liveness or readiness probe uses another host than Felix's
+// configured listen address.
 const AttrProbed = "probed"
 
 // The kinds of targets in a plan.
 const (
 	KindNode  = "node"  // another node's InternalIP
-	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
+	KindPeer  = "peer"  // another node's Calico address, if not one of its InternalIPs
 	KindPod   = "pod"   // a workload pod on another node; Port is a declared TCP port, 0 if it declares none
-	KindLocal = "local" // the same, on the node itself
-	KindFelix = "felix" // where this node's Felix is configured to listen: Host and Port, if they are set
+	KindLocal = "local" // a workload pod on the node itself
+	KindFelix = "felix" // this node's configured Felix listen address: Host and Port, if set
 
-	KindSelf = "self" // an address that Calico registered for this node itself
+	KindSelf = "self" // an address that Calico registered for this node
 	// Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
 	KindBackend = "backend"
 	// where Calico's datastore listens: the API server's service and each endpoint, or etcd's endpoints; Addr or
 	// Host, and Port
 	KindDatastore = "datastore"
-	// a block of pod addresses, or one borrowed address: Name is its prefix, Addr the address of the node it
-	// belongs to
+	// a block of pod addresses, or one borrowed address: Name is the prefix, Addr the address of its node
 	KindBlock    = "block"
 	KindPool     = "pool"     // one of Calico's IP pools: Name is its prefix
-	KindTunnel   = "tunnel"   // the address a node has inside a tunnel
+	KindTunnel   = "tunnel"   // a node's address inside a tunnel
 	KindTypha    = "typha"    // where Typha listens: Addr and Port
 	KindSession  = "session"  // a BGP session that this node should have, from the API: Addr and Port
 	KindService  = "service"  // a TCP service with ready endpoints, at its cluster IP: Addr and Port
-	KindNodePort = "nodeport" // the same service on a node's own port: Name is the service, Node the node
+	KindNodePort = "nodeport" // the node port of a service: Name is the service, Node the node
 	KindDNS      = "dns"      // the cluster's DNS: its service and each endpoint, Addr and Port
-	KindCalico   = "calico"   // Name is the version of Calico on this node, Attrs how it detects its address
+	KindCalico   = "calico"   // Name is the version of Calico on this node, Attrs its address detection
 	// a possible path of packets between this node and another: Name is VXLAN, IPIP, WireGuard or BGP, Port is the
 	// UDP port (TCP for BGP), 0 for IPIP
 	KindEncap = "encap"
@@ -202,25 +201,25 @@ const (
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
-// MethodBaseline is the access method of answers about a node that come from baseline nodes. --via calls it outside:
-// the value is older, and saved runs have it.
+// MethodBaseline is the access method of answers that baseline nodes report about a node. In --via it is called
+// outside. The older value stays because saved runs have it.
 const MethodBaseline = "neighbour"
 
 // GapEtcd is the gap of data that Calico keeps in its own etcd, which calico-probe does not read. A check that needs
-// it is skipped.
+// this data is skipped.
 const GapEtcd = "kept in Calico's own etcd"
 
 // GapNotCalicos is the gap of data that a node lacks because no calico-node belongs on it, for example during a
-// migration to Calico. A check that needs it is skipped.
+// migration to Calico. A check that needs this data is skipped.
 const GapNotCalicos = "no calico-node belongs on this node"
 
 // Target is one object that a check is about, such as a peer or a pod.
 type Target struct {
 	Kind string     `json:"kind"`
 	Name string     `json:"name"`           // node name, namespace/pod
-	Node string     `json:"node,omitempty"` // the node that it is on
+	Node string     `json:"node,omitempty"` // the target's node
 	Addr netip.Addr `json:"addr,omitzero"`
-	Host string     `json:"host,omitempty"` // a name that the node resolves
+	Host string     `json:"host,omitempty"` // a host name that the node resolves
 	Port int        `json:"port,omitempty"`
 	// Attrs are settings of the target; each kind defines its own.
 	Attrs map[string]string `json:"attrs,omitempty"`
@@ -234,7 +233,7 @@ func (t Target) String() string {
 	return t.Name
 }
 
-// Plan lists what one probe must check. It travels as one JSON line.
+// Plan lists what one probe must check. It is sent as one JSON line.
 type Plan struct {
 	Run     string   `json:"run"`            // run ID, which distinguishes runs in logs and labels
 	Node    string   `json:"node,omitempty"` // the node's name in Kubernetes
@@ -247,7 +246,7 @@ type Plan struct {
 	Gaps map[string]string `json:"gaps,omitempty"`
 	// Now is the API server's clock when the plan was created, zero when unknown.
 	Now time.Time `json:"now,omitzero"`
-	// Brief shortens the run: fewer packets per ping, and no second reading where a check compares two.
+	// Brief shortens the run: fewer packets per ping, and one reading in checks that compare two.
 	Brief bool `json:"brief,omitempty"`
 	// Limit, if set, replaces every check's own deadline.
 	Limit time.Duration `json:"limit_ns,omitempty"`

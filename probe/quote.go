@@ -5,8 +5,8 @@ import "strings"
 // plainLetters need no quotes in a shell, anywhere in a word.
 const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
 
-// Quote turns any text into one word of a shell, with quotes if necessary. They also prevent zsh from expanding a
-// word that begins with "=". Behind ssh, a second shell parses the result.
+// Quote turns any text into one word of a shell, with quotes if necessary. Quotes also prevent zsh from expanding a
+// word that begins with "=". With ssh, a second shell parses the result.
 func Quote(text string) string {
 	if text != "" && text[0] != '=' && strings.Trim(text, plainLetters) == "" {
 		return text

@@ -10,8 +10,8 @@ import (
 )
 
 // A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Concurrent
-// code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. The caller that
-// knows which answer is lost uses Recovered.
+// code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. A caller that knows
+// which answer is lost uses Recovered.
 
 // Crash is a panic that Recovered caught. Its text may quote foreign data: it is one line, bounded.
 type Crash struct {
@@ -24,7 +24,7 @@ const maxCrash = 160
 
 func (c *Crash) Error() string { return "crashed: " + c.Text }
 
-// Recovered calls f. It returns f's error, or a *Crash if f panics.
+// Recovered calls f. It returns the error of f, or a *Crash if f panics.
 func Recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -62,8 +62,8 @@ func panicked() string {
 	}
 }
 
-// Workers runs functions side by side like sync.WaitGroup. A panic in one of them does not end the program: Wait panics
-// with it on the goroutine that waits, where the caller recovers.
+// Workers runs functions side by side like sync.WaitGroup. A panic in a function does not end the program. Wait repeats
+// the panic on the waiting goroutine, where the caller recovers.
 type Workers struct {
 	all   sync.WaitGroup
 	mu    sync.Mutex
@@ -91,21 +91,21 @@ func (g *Workers) Wait() {
 	}
 }
 
-// Async calls f on its own goroutine. The channel delivers once what Recovered returns.
+// Async calls f on its own goroutine. The channel delivers the result of Recovered once.
 func Async(f func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- Recovered(f) }()
 	return ended
 }
 
-// Detach calls f on its own goroutine, for a caller that does not wait for it. It calls failed with the error that
-// Recovered returns, if there is one.
+// Detach calls f on its own goroutine, for a caller that does not wait for it. If Recovered returns an error, it calls
+// failed with it.
 func Detach(f func() error, failed func(error)) {
 	go func() {
 		err := Recovered(f)
 		if err == nil {
 			return
 		}
-		_ = Recovered(func() error { failed(err); return nil }) // nothing is left that could report a second crash
+		_ = Recovered(func() error { failed(err); return nil }) // a second crash cannot be reported
 	}()
 }

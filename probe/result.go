@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// Status is the answer to a check. The zero value is not a status: a result
-// without one is turned into Unknown by the Runner.
+// Status is the answer to a check. The zero value is not a status: the Runner turns a result without a status into
+// Unknown.
 type Status string
 
 // The closed list of statuses.
 const (
 	OK      Status = "ok"      // checked, and good
 	Info    Status = "info"    // checked, worth knowing, nothing to do
-	Warn    Status = "warn"    // checked, will cause or already causes minor problems
+	Warn    Status = "warn"    // checked, causes or will cause minor problems
 	Fail    Status = "fail"    // checked, and bad
-	Skip    Status = "skip"    // not checked: a prerequisite is missing, and Saw names it
+	Skip    Status = "skip"    // not checked: a prerequisite is missing (named in Saw)
 	Unknown Status = "unknown" // could not be checked, or no answer came: never good, never bad
 )
 
 // Statuses lists every status, worst first: the order of summaries.
 func Statuses() []Status { return []Status{Fail, Unknown, Warn, Skip, Info, OK} }
 
-// A Fact is the name of one typed value of a result, in snake_case. The keys of a check are constants beside it.
+// A Fact is the name of one typed value of a result, in snake_case. A check's fact names are constants beside the
+// check.
 type Fact string
 
 // FactReason is one machine-readable word for the reason of a result. Rules read it. Reason returns it for network
 // errors.
 const FactReason Fact = "reason"
 
-// FactNode is the node of the target. FactNodeState is its state in the API if it is not Ready: NodeNotReady or
+// FactNode is the node of the target. FactNodeState is the node's state in the API if it is not Ready: NodeNotReady or
 // NodeSilent.
 const (
 	FactNode      Fact = "node"
@@ -51,7 +52,7 @@ const FactNamespace Fact = "namespace"
 // FactImageID is the digest to which the node resolved the probe's image, if the kubelet reports it.
 const FactImageID Fact = "image_id"
 
-// IDs of the results that the client itself adds to those of a probe. Rules read them.
+// IDs of the results that the client adds to a probe's results. Rules read them.
 const (
 	CheckPlaced   = "probe-placed"   // could a probe be put on the node?
 	CheckAnswered = "probe-answered" // did its answer arrive complete?
@@ -64,7 +65,7 @@ type Facts map[Fact]any
 // Str returns the string under key, or "".
 func (f Facts) Str(key Fact) string { s, _ := f[key].(string); return s }
 
-// Num returns the number under key, and whether there is one.
+// Num returns the number under key, and whether it exists.
 func (f Facts) Num(key Fact) (float64, bool) {
 	switch v := f[key].(type) {
 	case float64:
@@ -79,21 +80,21 @@ func (f Facts) Num(key Fact) (float64, bool) {
 	return 0, false
 }
 
-// Result is one answer of one check about one target.
+// Result is a check's answer about one target.
 type Result struct {
 	Check  string `json:"check"`            // the check's ID, set by the Runner
 	Target string `json:"target,omitempty"` // what was checked: a peer, socket, pod; empty = the node itself
-	// the workload pod in whose network namespace it was checked; empty = the node's own
+	// the workload pod in whose network namespace the check ran; empty = the node
 	From    string        `json:"from,omitempty"`
 	Status  Status        `json:"status"`
 	Saw     string        `json:"saw"`             // one sentence: what was observed, no advice
-	Facts   Facts         `json:"facts,omitempty"` // what programs and rules read
+	Facts   Facts         `json:"facts,omitempty"` // typed values for programs and rules
 	Lines   []string      `json:"lines,omitempty"` // raw evidence
 	Cut     bool          `json:"cut,omitempty"`   // evidence or facts were shortened to keep the line within MaxLine
 	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds from the check's start to this result
 }
 
-// Found creates a result from an observation. The sentence is formatted as by fmt.Sprintf.
+// Found creates a result from an observation. The sentence is formatted with fmt.Sprintf.
 func Found(s Status, format string, args ...any) Result {
 	return Result{Status: s, Saw: fmt.Sprintf(format, args...)}
 }
@@ -113,8 +114,8 @@ func (r Result) With(key Fact, value any) Result {
 	return r
 }
 
-// Under adjusts a result to the network policies of t: those for packets to the target (DeniesIngress), or from the pod
-// that sends (DeniesEgress). A fail becomes a warning if a policy may block them, or if the pod's owner may have
+// Under adjusts a result to the network policies of t: for packets to the target (DeniesIngress), or from the sending
+// pod (DeniesEgress). A fail becomes a warning if a policy may block the packets, or if the pod's owner may have
 // changed its network. It becomes unknown if the policies could not be read. An unknown result is skipped if a policy
 // certainly denies every packet.
 func (r Result) Under(t Target, direction string) Result {

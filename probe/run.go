@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// grace is how long a check may still report after its deadline: enough to report "timed out" with partial data, too
-// short to matter.
+// grace is how long a check may report after its deadline: long enough for "timed out" with partial data, too short to
+// matter.
 const grace = 250 * time.Millisecond
 
 // Runner answers plans with a suite of checks.
@@ -25,10 +25,10 @@ type Runner struct {
 	Enter func(ctx context.Context, pod Target, request Request, emit func(Event)) error
 }
 
-// Run answers one plan: a start event, results as they become known, an end event. Checks run concurrently. One that
-// panics, exceeds its deadline or blocks in the kernel costs one unknown result and nothing else. A check that the
-// suite does not have is unknown with that reason. So probes and clients of different versions work together, and
-// every requested check has a result.
+// Run answers one plan: a start event, results as they become known, an end event. Checks run concurrently. A check
+// that panics, exceeds its deadline or blocks in the kernel costs only one unknown result. The result of a check that
+// is not in the suite is unknown with that reason. So probes and clients of different versions work together, and every
+// requested check has a result.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
 	r.Host.learn(plan.Targets)
@@ -68,7 +68,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
-// collector holds the answers to one plan that have arrived so far.
+// collector holds the answers to one plan so far.
 type collector struct {
 	mu     sync.Mutex
 	emit   func(Event)
@@ -79,7 +79,7 @@ type collector struct {
 // checkState is the progress of one check of a plan.
 type checkState struct {
 	check  *Check
-	usable bool          // other checks may build on its answer
+	usable bool          // other checks may use its answer
 	done   chan struct{} // closed when the check has ended
 }
 
@@ -99,8 +99,8 @@ func (b *collector) add(res Result) {
 // stopped reports whether the client cancelled the request.
 func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopped) }
 
-// missing waits for the needs of c and returns the ID of the first one without a usable answer, "" if c lacks
-// nothing. A need that runs only inside pods matters only there.
+// missing waits for the needs of c. It returns the ID of the first need without a usable answer, or "". A need that
+// runs only inside pods matters only there.
 func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	for _, id := range c.Needs {
 		need := b.states[id]
@@ -122,7 +122,7 @@ func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	return ""
 }
 
-// without returns the result of a check whose need is not met.
+// without returns the result of a check with an unmet need.
 func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
 		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
@@ -166,7 +166,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	out.close()
 }
 
-// askBoth runs a check on the node and, if the check enters pods, inside pods.
+// askBoth runs a check on the node, and also inside pods if the check enters pods.
 func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collector, report func(Result)) {
 	var both Workers
 	if c.EntersPods() && plan.From == "" {
@@ -187,8 +187,8 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	}
 }
 
-// reporter accepts the results of one check until it is closed. A check that exceeds its deadline may continue to
-// report, and those results are dropped.
+// reporter accepts the results of one check until it is closed. Results that a check reports after its deadline are
+// dropped.
 type reporter struct {
 	check   *Check
 	from    string // the pod that it runs in, "" = the node
@@ -217,7 +217,7 @@ func (o *reporter) report(res Result) {
 	o.all.add(res)
 }
 
-// close ends the reporting, with its own result if the check reported none.
+// close ends the reporting, and adds a result if the check reported none.
 func (o *reporter) close() {
 	o.mu.Lock()
 	silent := o.reported == 0

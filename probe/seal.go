@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// A Seal hides a tool's output from everyone except the client that called the tool. The stdout of a probe in a pod
-// is its container's log. The kubelet keeps that log, log shippers forward it, and without a seal every reader of
-// logs could see what root had on the screen.
+// A Seal hides a tool's output from everyone except the client that called the tool. The stdout of a probe in a pod is
+// its container's log. The kubelet keeps that log, and log shippers forward it. Without a seal, every reader of logs
+// could see root's screen.
 type Seal struct{ box cipher.AEAD }
 
-// Sealed sets a fresh key on a call, which is used only once, and returns the Seal that opens the answer.
+// Sealed sets a fresh, single-use key on a call, and returns the Seal that opens the answer.
 func (c *Call) Sealed() *Seal {
 	c.Key = make([]byte, 32)
 	_, _ = rand.Read(c.Key) // never fails (crypto/rand)
@@ -21,7 +21,7 @@ func (c *Call) Sealed() *Seal {
 	return s
 }
 
-// seal returns the Seal for the answer, nil if the client sent no key.
+// seal returns the Seal for the answer, or nil if the client sent no key.
 func (c *Call) seal() (*Seal, error) {
 	if len(c.Key) == 0 {
 		return nil, nil
@@ -47,8 +47,7 @@ func (s *Seal) close(ev Event) Event {
 	return Event{Type: EventOut, Data: s.box.Seal(nil, nil, b, nil), Sealed: true}
 }
 
-// Open decrypts a sealed piece of output. It leaves any other event unchanged: a probe of an older version seals
-// nothing.
+// Open decrypts a sealed piece of output. It leaves any other event unchanged, because older probes do not seal.
 func (s *Seal) Open(ev Event) (Event, error) {
 	if ev.Type != EventOut || !ev.Sealed {
 		return ev, nil

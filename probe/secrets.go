@@ -13,18 +13,18 @@ const leftOut = "(left out)"
 // A secretForm is one form of secrets in foreign text.
 type secretForm struct {
 	id   string
-	near []string // a text with such a secret contains one of these, in lower case; nil = unknown
+	near []string // a text with such a secret contains one of these in lower case; nil = any text
 	hide func(line string) string
 }
 
-// secretForms lists the forms of secrets in the order in which they are removed. The probe removes all of them from
-// what it quotes. A bundle removes all but bare keys from every text.
+// secretForms lists the forms of secrets in the order in which they are removed. The probe removes all forms from
+// quoted text. A bundle removes all forms except bare keys from every text.
 var secretForms = []secretForm{
 	{"private-key", []string{"private key"}, replaces(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`, leftOut)},
-	// A quote is part of a password unless the next character shows that a quoted text ends there.
+	// A quote is part of a password unless the next character shows that it ends a quoted text.
 	{"url-user", []string{"://"}, replaces(`://(?:[^\s"']*|[^\s"'/]*:(?:[^\s"']|["']+[^\s"',:;)}\]])*)@`, "://"+leftOut+"@")},
 	{"url-query", []string{"://"}, withoutQueries},
-	// A header may have several parts, so the rest of the line is removed with it.
+	// A header may have several parts, so the rest of the line is also removed.
 	{"header", []string{"authorization", "cookie"}, replaces(`(?i)(authorization\\*["']?\s*(?:[:=]+>?|->)\s*|`+
 		`\b(?:set-)?cookie\\*["']?\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|.+)`, "${1}"+leftOut)},
 	{"jwt", []string{"eyj"}, replaces(`eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*`, leftOut)},
@@ -55,8 +55,8 @@ func withoutSecrets(line string) string {
 	return line
 }
 
-// Origin returns what may leave a node of a URL: scheme, host and port. Some clusters have a password or a token in
-// the rest. It returns "" for a text without a host.
+// Origin returns the parts of a URL that may leave a node: scheme, host and port. In some clusters the rest contains a
+// password or token. It returns "" for a text without a host.
 func Origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -67,7 +67,7 @@ func Origin(address string) string {
 
 var (
 	urlQuery = regexp.MustCompile(`(://[^\s"'\\?#<>]*)([?#])([^\s"'\\<>]*[^\s"'\\<>:;,.)\]}])`)
-	// plainQuery matches a query of Kubernetes' own clients without any user-defined value.
+	// plainQuery matches a query of Kubernetes clients without any user-defined value.
 	plainQuery = regexp.MustCompile(`^(?:(?:limit|resourceVersion|timeout|timeoutSeconds|watch|allowWatchBookmarks)=` +
 		`(?:\d+(?:ms|s|m|h)?|true|false)(?:&|$))+$`)
 )
@@ -95,7 +95,7 @@ func withoutBearers(line string) string {
 	})
 }
 
-// dsn matches a user and a password before a host, without a scheme: user:password@tcp(db:3306)/orders.
+// dsn matches user and password before a host, without a scheme: user:password@tcp(db:3306)/orders.
 var dsn = regexp.MustCompile(`((?:^|[\s"'=(,\[<])[\w.+-]*:)[^\s"']+@(sha\d+:)?`)
 
 func withoutDSNs(line string) string {
@@ -116,22 +116,22 @@ const (
 )
 
 var (
-	// namedHead matches a name and its separator from the value. Variables of Kubernetes and nested objects have the
-	// value in a separate field. YAML may have a tag, and the value on the next line.
+	// namedHead matches a name and the separator before the value. Kubernetes variables and nested objects have the value
+	// in a separate field. YAML may have a tag, and the value on the next line.
 	namedHead = regexp.MustCompile(`(?i)([\w./-]*(?:(?:` + longNames + `)[\w-]*|(?:` + shortNames + `)\b))` +
 		`((?:\\*["']?\s*[,:=]?\s*\\*["']?(?:value|plain|plaintext|text|data)\\*["']?\s*[:=]\s*|` +
 		`\\*["']?\s*(?:[:=]+>?|->)\s*)\\*(?:!!(?:str|binary|int|float)\s+)?(?:[|>][+-]?\s+)?|\s+)`)
-	// valueFirst matches a variable with its value before its name, in JSON or YAML.
+	// valueFirst matches a variable whose value precedes its name, in JSON or YAML.
 	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\"(?:[^"\\]|\\\\.|\\[^"\\])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s,"'{}\[\]]|,[^\s"'])+)` +
 		`(\s*,?\s*\\*["']?name\\*["']?\s*[:=]\s*\\*["']?)([\w.-]+)`)
-	// nextName matches the name of another secret, where the value of the one before it is empty.
+	// nextName matches the name of the next secret, if the previous secret has an empty value.
 	nextName  = regexp.MustCompile(`(?i)^[\w.-]*(?:(?:` + longNames + `)[\w-]*|` + shortNames + `)[:=](?:\s|$)`)
 	ownName   = regexp.MustCompile(`(?i)(?:` + longNames + `)|(?:` + shortNames + `)$`)
 	longName  = regexp.MustCompile(`(?i)` + longNames)
 	otherName = regexp.MustCompile(`(?i)(?:by|com|sur|tres|under|over)pass$|syncookie`)
 )
 
-// NamesSecret reports whether the value of a field, variable or key with that name is a secret.
+// NamesSecret reports whether a field, variable or key with that name has a secret value.
 func NamesSecret(name string) bool { return ownName.MatchString(name) && !otherName.MatchString(name) }
 
 // withoutValuesFirst removes the values of variables whose name follows the value.
@@ -145,12 +145,12 @@ func withoutValuesFirst(line string) string {
 	})
 }
 
-// maxJudged bounds how much of a value is examined to decide whether it is a secret. Without it, a value without an
-// end would be read again after each name in it.
+// maxJudged is how much of a value is examined to decide whether it is a secret. Without this limit, an endless value
+// would be reread after each name in it.
 const maxJudged = 300
 
-// withoutNamed removes what follows the name of a secret. It examines each name separately, because the text after
-// the first may be the name of the next.
+// withoutNamed removes the text after the name of a secret. It examines each name separately, because the text after a
+// name may be the next name.
 func withoutNamed(line string) string {
 	var b strings.Builder
 	before := byte(' ')
@@ -177,7 +177,7 @@ func withoutNamed(line string) string {
 	}
 }
 
-// endOfValue returns where a value ends: after its quotes or brackets, or before the next blank.
+// endOfValue returns the end of a value: after its quotes or brackets, or before the next blank.
 func endOfValue(text string) int {
 	after := func(start int, end string) int {
 		if i := strings.Index(text[start:], end); i >= 0 {
@@ -207,7 +207,7 @@ func endOfValue(text string) int {
 	return len(text)
 }
 
-// endOfBrackets returns where an array or object ends: after the closing bracket, outside of quotes.
+// endOfBrackets returns the end of an array or object: after the closing bracket, outside quotes.
 func endOfBrackets(text string) int {
 	depth, quoted := 0, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -237,8 +237,8 @@ var goList = regexp.MustCompile(`^\[\]\w*\{`)
 // confidential.
 var isResource = regexp.MustCompile(`^secrets? "[a-z0-9.-]+" (?:not found|is forbidden)`).MatchString
 
-// isPath reports whether a name is a file or the path of a URL, and the text after it describes it: "open /run/token:
-// no such file". A JSON key may contain a slash.
+// isPath reports whether a name is a file or URL path that the following text describes: "open /run/token: no such
+// file". A JSON key may contain a slash.
 func isPath(name, between string, before byte) bool {
 	quoted := before == '"' || before == '\''
 	return strings.Contains(name, "/") && (name[0] == '/' || !quoted) &&
@@ -248,7 +248,7 @@ func isPath(name, between string, before byte) bool {
 // isSwitch reports whether a value is a boolean: automountServiceAccountToken: false.
 var isSwitch = regexp.MustCompile(`^\\*["']?(?:true|false)\\*["']?[,;}\]]*$`).MatchString
 
-// isSecret reports whether a value belongs to the name before it. Otherwise it is the next word of a sentence.
+// isSecret reports whether a value belongs to the name before it, and is not just the next word of a sentence.
 func isSecret(name, between, value string) bool {
 	lower := strings.ToLower(name)
 	if otherName.MatchString(name) || isSwitch(value) {
@@ -270,5 +270,5 @@ func isSecret(name, between, value string) bool {
 	return variable || strings.ToUpper(name) == name || strings.ContainsAny(value, "0123456789!$%^&*+=\"'")
 }
 
-// minSignature is the minimum length of a signature in bytes. The shortest in use have 16 bytes.
+// minSignature is the minimum length of a signature in bytes. The shortest signatures in use have 16 bytes.
 const minSignature = 10

@@ -19,7 +19,7 @@ const (
 	RequestCall   RequestType = "call"   // run this tool
 	RequestStop   RequestType = "stop"   // end the plan or the call with this ID now
 	RequestTyped  RequestType = "typed"  // typed input for the call with this ID, or a new size of its terminal
-	RequestResume RequestType = "resume" // send the events again from number Seq on
+	RequestResume RequestType = "resume" // repeat the events from number Seq on
 	RequestBeat   RequestType = "beat"   // the client is still there
 	RequestEnd    RequestType = "end"    // exit once the running request is answered
 )
@@ -27,8 +27,8 @@ const (
 // Request is one line from the client to the probe.
 type Request struct {
 	Type RequestType `json:"type"`
-	// ID identifies a plan or a call, and increases. If the client is not sure that a request arrived, it sends the
-	// request again with the same ID, and the probe answers it once. 0 = always new.
+	// ID identifies a plan or a call, and increases. A client that is not sure whether a request arrived repeats it with
+	// the same ID. The probe answers it once. 0 = always new.
 	ID    int64  `json:"id,omitempty"`
 	Plan  *Plan  `json:"plan,omitempty"`
 	Call  *Call  `json:"call,omitempty"`
@@ -37,17 +37,17 @@ type Request struct {
 	Seq   int64  `json:"seq,omitempty"`
 }
 
-// Session timing. Both sides send beats, so that each notices a dead connection.
+// Session timing. Both sides send beats, so that each side notices a dead connection.
 const (
 	BeatEvery = 5 * time.Second
 	Silence   = 30 * time.Second // without a request from the client for this long, the probe exits
 	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
 )
 
-// remembered is how many bytes of its events a session can send again.
+// remembered is how many bytes of events a session can repeat.
 const remembered = 4 << 20
 
-// ErrStopped is the reason why a plan or a call ended that the client stopped.
+// ErrStopped is why a plan or call ended: the client stopped it.
 var ErrStopped = errors.New("stopped")
 
 // current is the running plan or call.
@@ -62,7 +62,7 @@ type current struct {
 // waiting is a plan or a call in the queue.
 type waiting struct {
 	Request
-	stopped bool // before it began
+	stopped bool // stopped before it began
 }
 
 // session is the probe's side of a session with a client.
@@ -70,7 +70,7 @@ type session struct {
 	*Runner
 	enc    *Encoder
 	own    chan Event // events that belong to no request
-	repeat chan int64 // event numbers from which to send again
+	repeat chan int64 // event numbers from which to repeat
 	queue  []waiting
 	last   int64    // highest ID of a request so far
 	now    *current // nil = nothing is running
@@ -78,12 +78,12 @@ type session struct {
 	ending bool     // finish the running request and the queue, and accept nothing else
 }
 
-// maxOwn is the maximum number of queued events that belong to no request.
+// maxOwn is the maximum number of queued events without a request.
 const maxOwn = 16
 
 // Serve reads requests from in and answers them on out until the client ends the session, in is closed, the client is
-// silent for 30 seconds, or ctx ends. If the client is lost, a running plan continues to its end, for readers of the
-// container's log. A call is stopped. The error is a write error, or nil.
+// silent for 30 seconds, or ctx ends. If the client is lost, a running plan continues, for readers of the container's
+// log, and a call is stopped. The error is a write error, or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
@@ -133,14 +133,13 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 			}
 			silence.Stop()
 			requests = nil
-			if !s.ending { // else the client had announced the end
+			if !s.ending { // otherwise the client announced the end
 				s.clientLost()
 			}
 		case <-ended:
 			s.now = nil
 		case <-beat.C:
-			// No beat is written before the client has attached: its copy would lack what is written earlier. One
-			// queued beat is enough.
+			// Write no beat before the client has attached: the client would miss it. One queued beat is enough.
 			if s.heard && len(s.own) == 0 {
 				s.say(Event{Type: EventBeat})
 			}
@@ -157,8 +156,8 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 	}
 }
 
-// clientLost ends the session after the running and queued plans, because their answer may be read from the
-// container's log. Calls only serve the client, so it stops or drops them.
+// clientLost ends the session after the running and queued plans, because a client may read their answers from the
+// container's log. Calls serve only the client, so clientLost stops or drops them.
 func (s *session) clientLost() {
 	s.ending = true
 	s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
@@ -179,9 +178,9 @@ func (s *session) say(ev Event) {
 	}
 }
 
-// writeOwn writes the events that belong to no request, and repeats events, until quit. A write may block for long,
-// for example while the user reads a pager. It runs on its own goroutine, so that requests and beats of the client
-// are still read.
+// writeOwn writes the events that belong to no request, and repeats events, until quit. A write may block for long, for
+// example while the user reads a pager. So it runs on a separate goroutine, and the session still reads the client's
+// requests and beats.
 func (s *session) writeOwn(quit <-chan struct{}) {
 	for {
 		select {
@@ -215,7 +214,7 @@ func (s *session) handle(req Request) {
 			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
 		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
-		if req.Size != (Size{}) { // first, because the user typed on a terminal of this size
+		if req.Size != (Size{}) { // first, because the user typed at this terminal size
 			s.now.sizes.Put(req.Size)
 		}
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
@@ -223,7 +222,7 @@ func (s *session) handle(req Request) {
 		}
 	case req.Type == RequestResume:
 		select {
-		case <-s.repeat: // for a connection that is lost by now
+		case <-s.repeat: // for a connection that is already lost
 		default:
 		}
 		s.repeat <- req.Seq
@@ -264,7 +263,7 @@ func (s *session) begin(ctx context.Context) {
 			}
 			return nil
 		})
-		if crash != nil { // the client then reports which checks have no answer
+		if crash != nil { // the client reports the checks without an answer
 			s.crashed(crash)
 			s.enc.Encode(Event{Type: EventEnd, End: &End{Counts: Counts{}}})
 		}
@@ -272,12 +271,12 @@ func (s *session) begin(ctx context.Context) {
 	}, s.crashed)
 }
 
-// readRequests sends each request line to out until the end of in.
+// readRequests sends each request line to out until in is closed.
 func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log func(string)) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {
-		if len(lines.Bytes()) == 0 { // sent to complete the half line of a lost connection
+		if len(lines.Bytes()) == 0 { // ends a partial line of a lost connection
 			continue
 		}
 		var req Request

@@ -2,20 +2,20 @@ package probe
 
 import "time"
 
-// FactHistory is true in a result that only quotes a message from before the present state. Rules never see such a
-// result, so its quote is not evidence.
+// FactHistory is true in a result that only quotes a message older than the current state. Rules never see such a
+// result, so the quote is not evidence.
 const FactHistory Fact = "history"
 
-// reportDelay is how much older a message may be than the state that it is about. The kubelet reports an event and
-// the resulting condition one after the other, with times in whole seconds.
+// reportDelay is how much older a message may be than the state it describes. The kubelet reports an event and the
+// resulting condition one after the other, with times in whole seconds.
 const reportDelay = 3 * time.Second
 
 // A Statement is what another component reported or logged: an event, a line of a log, the message of a container. It
-// describes the present only if it is not older than the period in question.
+// describes the current state only if it is not older than the given period.
 type Statement struct {
 	By   string    // who reported it
 	Text string    // safe to show, see Quoted
-	At   time.Time // when it was last reported, zero = unknown
+	At   time.Time // time of the last report, zero = unknown
 }
 
 // Current reports whether a statement is no older than the start of the period. A statement without a time counts as
@@ -24,7 +24,7 @@ func (s Statement) Current(since time.Time) bool {
 	return s.At.IsZero() || !s.At.Before(since.Add(-reportDelay))
 }
 
-// Aged is the text with its age, if known.
+// Aged returns the text with its age, if known.
 func (s Statement) Aged(now time.Time) string {
 	if s.At.IsZero() {
 		return s.Text
@@ -32,7 +32,7 @@ func (s Statement) Aged(now time.Time) string {
 	return s.Text + ", " + Age(now.Sub(s.At)) + " ago"
 }
 
-// History is the result that shows a statement from before the present state.
+// History returns a result that shows a statement from before the current state.
 func (s Statement) History(now time.Time) Result {
 	return Found(Info, "history: %s reported: %s", s.By, s.Aged(now)).With(FactHistory, true)
 }

@@ -10,8 +10,8 @@ import (
 // maxSummary is the maximum size of a Summary: the kubelet keeps 4096 bytes of a container's termination message.
 const maxSummary = 4096
 
-// Summary is the answer to a plan in short: the worst status of each check. It fits into a container's termination
-// message, so one watch of the pods delivers the answers of many nodes.
+// Summary is a short answer to a plan: the worst status of each check. It fits into a container's termination message,
+// so one watch of the pods delivers the answers of many nodes.
 type Summary struct {
 	V      int               `json:"v"`      // wire version
 	Run    string            `json:"run"`    // of the plan
@@ -61,7 +61,8 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	return s, nil
 }
 
-// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the probe logged nothing.
+// Well reports whether the full answer is unnecessary: every check is ok, info or skipped, and the probe has no log
+// events.
 func (s Summary) Well() bool {
 	for _, status := range s.Checks {
 		if status != OK && status != Info && status != Skip {
@@ -71,7 +72,7 @@ func (s Summary) Well() bool {
 	return s.Log == 0
 }
 
-// Events returns the events of an answer of which only the summary was read.
+// Events returns the events of an answer that was read only as a summary.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
 	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Method: plan.Method,

@@ -13,18 +13,18 @@ import (
 // A Tool is a command that a user types in a session. It takes arguments, writes text as it runs, and returns a
 // result. Like a check it is a value.
 type Tool struct {
-	Name  string // the word to type: "ping", "route"
+	Name  string // the command to type: "ping", "route"
 	Usage string // its arguments in one line: "[-c COUNT] ADDRESS"
-	Short string // what it does, in a few words
-	Doc   string // what 'help NAME' prints in addition: options, examples, what it touches
-	// Check reports the user's mistake in the arguments, in one line. It touches nothing: the client calls it before
-	// it sends anything.
+	Short string // short description
+	Doc   string // more text for 'help NAME': options, examples, what it touches
+	// Check reports the user's mistake in the arguments, in one line. It has no side effects: the client calls it before
+	// it sends the call.
 	Check func(args []string) error
-	// Parse returns the function for these arguments, or the mistake. It is nil in the client, see By.
+	// Parse returns the function for these arguments, or the user's mistake. Parse is nil in the client, see By.
 	Parse func(args []string) (ToolFunc, error)
-	// Reads reports whether it reads what the user types while it runs.
+	// Reads reports whether the running tool reads the user's input.
 	Reads bool
-	// Endless reports whether it runs until it is stopped, with these valid arguments; nil = it always ends on its
+	// Endless reports whether the tool with these valid arguments runs until it is stopped; nil = it always ends on its
 	// own.
 	Endless func(args []string) bool
 }
@@ -44,25 +44,24 @@ type ToolFunc func(ctx context.Context, j *Job) Result
 type Job struct {
 	Host *Host
 	Out  io.Writer // output for the user, in pieces of any size
-	In   io.Reader // what the user types meanwhile; ends with the session
-	// Size is that of the user's terminal at the start; Sizes reports each change.
+	In   io.Reader // what the user types; closed with the session
+	// Size is the initial size of the user's terminal; Sizes reports each change.
 	Size  Size
 	Sizes *Sizes
-	// Hosts are the addresses of names that the client resolved.
+	// Hosts maps names to the addresses that the client resolved.
 	Hosts map[string][]netip.Addr
 }
 
-// Sizes is the current size of a terminal, which changes while a tool runs. Input after a change is read after the
-// change: a tool that takes the size before it forwards what it has read of In never forwards a key too early.
-// NewSizes creates Sizes.
+// Sizes is the current size of a terminal, which changes while a tool runs. A change precedes the input after it: if a
+// tool calls Take before it forwards input, it never forwards a key too early. NewSizes creates Sizes.
 type Sizes struct {
-	Changed chan struct{} // holds one if there may be a size to take
+	Changed chan struct{} // holds one element if there may be a new size
 	mu      sync.Mutex
 	now     Size
 	fresh   bool
 }
 
-// NewSizes returns those of a terminal that has not changed.
+// NewSizes returns Sizes without a change.
 func NewSizes() *Sizes { return &Sizes{Changed: make(chan struct{}, 1)} }
 
 // Put records a change.
@@ -72,7 +71,7 @@ func (s *Sizes) Put(now Size) {
 	s.now, s.fresh = now, true
 	select {
 	case s.Changed <- struct{}{}:
-	default: // the last one was not read yet
+	default: // the last change was not read yet
 	}
 }
 
@@ -86,7 +85,7 @@ func (s *Sizes) Take(set func(Size)) {
 	s.fresh = false
 }
 
-// Size is that of a terminal, in characters; zero = no terminal.
+// Size is the size of a terminal in characters; zero = no terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
@@ -96,11 +95,10 @@ type Size struct {
 type Call struct {
 	Tool string   `json:"tool"`
 	Args []string `json:"args,omitempty"`
-	Size Size     `json:"size,omitzero"` // of the user's terminal, if any
-	// From is the workload pod on the node, a KindLocal target, in whose network namespace the tool runs; nil = the
-	// node's own.
+	Size Size     `json:"size,omitzero"` // size of the user's terminal, if any
+	// From is the workload pod (a KindLocal target) in whose network namespace the tool runs; nil = the node.
 	From *Target `json:"from,omitempty"`
-	// Key seals its output, see Seal.
+	// Key seals the output, see Seal.
 	Key []byte `json:"key,omitempty"`
 	// Hosts are the addresses of arguments that the client can resolve, such as the names of nodes. The node may have
 	// no DNS that resolves them.
@@ -110,7 +108,7 @@ type Call struct {
 // toolOutput turns a tool's output into events.
 type toolOutput struct {
 	emit   func(Event)
-	atOnce bool // a user types into it, and waits for the echo
+	atOnce bool // send at once: a user types and waits for the echo
 
 	mu    sync.Mutex
 	kept  []byte
@@ -118,10 +116,10 @@ type toolOutput struct {
 }
 
 const (
-	// piece is how many bytes of a tool's output one event holds. A control character takes six bytes in JSON, and a
-	// line never exceeds MaxLine.
+	// piece is how many bytes of a tool's output one event holds. A control character has six bytes in JSON, and a line
+	// must not exceed MaxLine.
 	piece = 640
-	// collecting is how long output waits for more: a table is written cell by cell.
+	// collecting is how long output waits for more output, because tables are written cell by cell.
 	collecting = 50 * time.Millisecond
 )
 
@@ -158,7 +156,7 @@ func (s *toolOutput) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end sends the rest.
+// end sends the rest of the output.
 func (s *toolOutput) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +174,8 @@ func (s *toolOutput) say(b []byte) {
 	}
 }
 
-// whole returns how much of a text has no incomplete character at its end. Output that is not text counts as a whole.
+// whole returns the length of a text without an incomplete character at its end. For output that is not text, it
+// returns the full length.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -189,7 +188,7 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// inbox forwards typed input to a tool that may not read yet, or ever.
+// inbox forwards typed input to a tool that may read late or never.
 type inbox struct {
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -206,7 +205,7 @@ func newInbox() *inbox {
 	return i
 }
 
-// put adds bytes; it returns false if there is no room for them.
+// put adds bytes. It returns false if they do not fit.
 func (i *inbox) put(b []byte) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -75,7 +75,7 @@ analyze exits 2.`,
 	return cmd
 }
 
-// savedRun is a run and the file that has it.
+// savedRun is a run with the file that it was read from.
 type savedRun struct {
 	report.Run
 	file string
@@ -98,7 +98,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs 
 		}
 	}
 	compared := runs
-	if last.Fleet != nil { // its groups already compare its nodes
+	if last.Fleet != nil { // the groups already compare the nodes
 		compared = nil
 	}
 	single, several := out.SeveralReports()
@@ -128,7 +128,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs 
 	return nil
 }
 
-// loadRuns returns the runs of several files, and the last file as it was saved.
+// loadRuns returns the runs of several files, and the unmodified content of the last file.
 func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	var out []savedRun
 	var saved report.Saved
@@ -148,8 +148,8 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	return out, saved, nil
 }
 
-// analyzeRun shows one run, with the other nodes of all as its baseline nodes. It reports where this
-// version names other causes than the saved run did.
+// analyzeRun shows one run, with the other nodes of all runs as baseline nodes. It reports where this version finds
+// other causes than the saved run.
 func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set, theirs []*diagnose.Rule) (ui.Exit, error) {
 	sink, err := out.Sink()
 	if err != nil {
@@ -173,7 +173,7 @@ func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set, theirs
 	return code, nil
 }
 
-// nodesOf names the nodes of runs.
+// nodesOf lists the nodes of runs.
 func nodesOf(runs []report.Run) string {
 	var out []string
 	for _, run := range runs {
@@ -230,7 +230,7 @@ func source(name string) string {
 	return name
 }
 
-// asFile quotes the name for a shell, so that no program takes it for an option; - is stdin.
+// asFile quotes a file name for a shell, so that programs do not mistake it for an option. - is stdin.
 func asFile(name string) string {
 	if len(name) > 1 && name[0] == '-' {
 		name = "./" + name
@@ -238,8 +238,7 @@ func asFile(name string) string {
 	return probe.Quote(name)
 }
 
-// answersOf returns what the node of another run reported about itself, unless it is the node
-// besides.
+// answersOf returns the results that the node of another run reported about itself. It skips the node besides.
 func answersOf(run report.Run, besides string) []diagnose.Finding {
 	f := diagnose.Findings{Node: run.Node}
 	for _, ev := range run.Events {
@@ -250,7 +249,7 @@ func answersOf(run report.Run, besides string) []diagnose.Finding {
 	return f.All
 }
 
-// briefly names causes in one line.
+// briefly lists causes in one line.
 func briefly(causes []probe.Cause) string {
 	var out []string
 	for _, c := range causes {

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// app holds what every verb needs: the streams, kubectl's flags and the signal handling.
+// app holds what all verbs need: streams, kubectl's flags and signal handling.
 type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
@@ -29,7 +29,7 @@ type app struct {
 	many       consent
 	verbose    bool
 
-	calicoNamespace namespaceFlag // the only namespace searched for calico-node; "" = the usual ones
+	calicoNamespace namespaceFlag // the only namespace searched for calico-node; "" = the default namespaces
 }
 
 // namespaceFlag is a flag that takes the name of a namespace.
@@ -47,7 +47,7 @@ func (n *namespaceFlag) Set(name string) error {
 	return nil
 }
 
-// inNamespace validates the namespace of -n.
+// inNamespace validates the value of -n.
 func (a *app) inNamespace() error {
 	if n := *a.flags.Namespace; n != "" {
 		if bad := validation.IsDNS1123Label(n); len(bad) > 0 {
@@ -57,7 +57,7 @@ func (a *app) inNamespace() error {
 	return nil
 }
 
-// connecting adds the flags that choose the cluster, and Calico's namespace in it.
+// connecting adds the flags for the cluster and for Calico's namespace.
 func (a *app) connecting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	a.flags.AddFlags(f)
@@ -67,8 +67,8 @@ func (a *app) connecting(cmd *cobra.Command) {
 	})
 }
 
-// restConfig returns how to reach the cluster. Without any configuration client-go
-// would try localhost:8080, which is not the user's cluster.
+// restConfig returns the connection settings of the cluster. Without a configuration, client-go would try
+// localhost:8080, which is not the user's cluster.
 func (a *app) restConfig() (*rest.Config, error) {
 	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -93,9 +93,9 @@ func (a *app) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// chosen returns the cluster that the flags and the kubeconfig select. It leaves out the path of
-// the address, because some paths hold a token. It leaves out the context where --cluster or
-// --server overrides it, because the context's name then describes another cluster.
+// chosen describes the cluster that the flags and the kubeconfig select. It omits the URL path, because some paths
+// contain a token. It omits the context if --cluster or --server overrides it: the context then belongs to another
+// cluster.
 func (a *app) chosen() (*probe.Cluster, error) {
 	config, err := a.restConfig()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	return at, nil
 }
 
-// client returns what all verbs that examine nodes share, configured by the flags.
+// client returns the examine.Client of the flags, for all verbs that examine nodes.
 func (a *app) client() (*examine.Client, error) {
 	if err := a.inNamespace(); err != nil {
 		return nil, err

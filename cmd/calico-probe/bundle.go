@@ -73,7 +73,7 @@ Exits 0 once the archive is written, whatever the verdict.`,
 	return cmd
 }
 
-// check rejects invalid flags before anything is contacted.
+// check rejects invalid flags before the first request.
 func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	collects := len(o.several.named) > 0 || o.several.isFleet()
 	switch {
@@ -137,7 +137,7 @@ func (o *bundleOptions) write(ctx context.Context, files []string) error {
 	return b.About(o.Out)
 }
 
-// gather collects everything that goes into the bundle.
+// gather collects the contents of the bundle.
 func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Given, error) {
 	given := bundle.Given{ID: injector.NewRunID(), At: time.Now(),
 		Own: append(cluster.Namespaces(string(o.calicoNamespace)), cluster.Namespaces("")...)}
@@ -166,7 +166,7 @@ func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Give
 	return given, o.objects(ctx, &given)
 }
 
-// ask does a new run and returns it as it would be saved. A run that timed out counts too.
+// ask does a new run and returns it in the saved format. It accepts a run that timed out.
 func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	client, err := o.client()
 	if err != nil {
@@ -195,7 +195,7 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	return saved, id, nil
 }
 
-// runNodes does a new run over one node or several, and returns its ID.
+// runNodes does a new run over one or more nodes, and returns the run ID.
 func (o *bundleOptions) runNodes(ctx context.Context, client *examine.Client, sink report.Sink) (string, error) {
 	if !o.several.isFleet() {
 		if err := client.Resolve(ctx, &o.Options); err != nil {
@@ -219,7 +219,7 @@ func (o *bundleOptions) runNodes(ctx context.Context, client *examine.Client, si
 	return run.ID, run.Do(ctx)
 }
 
-// objects adds the API objects of the nodes in the runs.
+// objects adds the API objects of all nodes in the runs.
 func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error {
 	client, err := o.client()
 	if err != nil {

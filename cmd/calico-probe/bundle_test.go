@@ -43,7 +43,7 @@ func TestBundle(t *testing.T) {
 	if exit != 2 || !strings.Contains(errs, "already exists: name another file") {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
-	// Of what was saved, with and without a cluster, and of another one.
+	// Bundles of saved runs: with and without a cluster, and of another cluster.
 	exit, out, errs = call(t, "bundle", "--offline", saved, "--file", "offline.tar.gz")
 	inside := unpack(t, "offline.tar.gz")["run.ndjson"]
 	if exit != 0 || errs != "" || !strings.Contains(out, "objects were not requested from the API") || inside == "" {

@@ -29,7 +29,7 @@ const captureExample = `  # show how far pings get on the node, and how far a TC
   # show 30 seconds of BGP with one peer in Wireshark
   calico-probe capture --node worker-3 --seconds 30 10.0.0.7:179 -w - | wireshark -k -i -`
 
-// captureSpare is how long a capture may take beside its own time: to place probes and to remove them.
+// captureSpare is the time for placing and removing probes, in addition to the capture's duration.
 const captureSpare = 90 * time.Second
 
 // captureFlags are the flags that become the tool's arguments.
@@ -89,7 +89,7 @@ recognized behind every NAT. Packets of HOST are not, because NAT changes their 
 	return cmd
 }
 
-// capture does one capture, as the flags configure it.
+// capture runs one capture with the settings of the flags.
 func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out *output.Set) error {
 	c.Args = c.arguments(what)
 	wanted, err := tools.ParseCapture(c.Args)
@@ -182,7 +182,7 @@ func (c *captureOutput) Packet(p session.Captured) error {
 	})
 }
 
-// End writes what the capture on a node lacks.
+// End writes what is missing from a node's capture.
 func (c *captureOutput) End(node string, dropped int) error {
 	return c.out.Each(func(to *output.Place) error {
 		if to.Name == "pcapng" {

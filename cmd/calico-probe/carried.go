@@ -10,11 +10,11 @@ import (
 //go:embed carried
 var carried embed.FS
 
-// readProbes caches the probes by architecture: each is some MB, and each read makes a copy.
+// readProbes caches the probes by architecture, because each read copies several MB.
 var readProbes sync.Map
 
-// embeddedProbe returns the packed probe for nodes of an architecture; nil if this client
-// has none. Callers must not modify it.
+// embeddedProbe returns the packed probe for nodes of an architecture, or nil if this client lacks it. Callers must not
+// modify the bytes.
 func embeddedProbe(arch string) []byte {
 	if b, ok := readProbes.Load(arch); ok {
 		return b.([]byte)

@@ -67,10 +67,10 @@ func causeList() listing[causeInfo] {
 	}
 }
 
-// explainedIDs are the IDs that explain takes.
+// explainedIDs are the IDs that explain accepts.
 func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), cause.All().IDs()...) }
 
-// noArguments accepts no arguments except nodes, for verbs with --node: NODE is the same as --node NODE.
+// noArguments rejects arguments. Verbs with --node accept nodes: NODE is the same as --node NODE.
 func noArguments(cmd *cobra.Command, args []string) error {
 	node := cmd.Flags().Lookup("node")
 	if node == nil && len(args) > 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// cleanLimit bounds the requests to the API before and after the question.
+// cleanLimit bounds the requests to the API before and after the prompt.
 const cleanLimit = time.Minute
 
 // cleanOptions are the flags of clean.
@@ -60,7 +60,7 @@ and exits 1. Only a new calico-node pod stops it.`,
 // runID matches the IDs of injector.NewRunID.
 var runID = regexp.MustCompile("^[0-9a-f]{8}$")
 
-// complete checks the flags against each other before the first request.
+// complete rejects conflicting flags before the first request.
 func (o *cleanOptions) complete() error {
 	if err := o.inNamespace(); err != nil {
 		return err
@@ -79,10 +79,10 @@ func (o *cleanOptions) complete() error {
 	return nil
 }
 
-// atTerminal reports whether a person can answer a question.
+// atTerminal reports whether a person can answer a prompt.
 func (a *app) atTerminal() bool { return ui.IsTerminal(a.In) && ui.IsTerminal(a.ErrOut) }
 
-// clean removes what the flags select. With --all it asks first.
+// clean removes the objects that the flags select. With --all it asks for confirmation first.
 func (o *cleanOptions) clean(ctx context.Context) error {
 	client, found, err := o.leftovers(ctx)
 	if client == nil {
@@ -117,7 +117,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	if o.all && !o.yes && len(remove) > 0 {
 		if yes, err := o.agreed(ctx, remove); !yes {
 			if unlisted := errors.Join(errs...); unlisted != nil && errors.As(err, new(ui.Exit)) {
-				return unlisted // not printed yet
+				return unlisted // the error is not printed yet
 			}
 			return errors.Join(append(errs, err)...)
 		}
@@ -140,11 +140,11 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	return err
 }
 
-// lasting reports whether an ephemeral container has run for longer than a probe outlives its
-// client. Whether that client still runs is unknown: the cluster has no trace of it.
+// lasting reports whether an ephemeral container has run longer than a probe outlives its client. Whether the client
+// still runs is unknown: the cluster does not show it.
 func lasting(l injector.Leftover) bool { return l.Fixed && l.Ran > probe.Silence }
 
-// stillRunning describes such a container, and the only way to stop it.
+// stillRunning describes a lasting container, and the only way to stop it.
 func stillRunning(l injector.Leftover) string {
 	image := "image " + l.Image
 	if l.Privileged {
@@ -155,8 +155,8 @@ func stillRunning(l injector.Leftover) string {
 		duration.HumanDuration(l.Ran), image, l, l.Run, l.Namespace, l.Pod, l.Node)
 }
 
-// leftovers returns what the named run left, or all runs. A nil client means that no request was
-// possible; otherwise the error is about what could not be listed.
+// leftovers returns the leftovers of the named run, or of all runs. A nil client means that no request was possible.
+// Otherwise the error is about objects that could not be listed.
 func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injector.Leftover, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -175,7 +175,7 @@ func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injec
 	return client, found, err
 }
 
-// remove removes the listed objects, and prints a line for each.
+// remove removes the listed objects, and prints a line for each object.
 func (o *cleanOptions) remove(ctx context.Context, client *injector.Client, all []injector.Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -190,8 +190,7 @@ func (o *cleanOptions) remove(ctx context.Context, client *injector.Client, all 
 	return errors.Join(errs...)
 }
 
-// agreed lists what would be removed and asks a person to confirm. It ignores what was typed
-// before the question.
+// agreed lists the objects to remove and asks a person to confirm. It ignores input typed before the prompt.
 func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (bool, error) {
 	used := 0
 	for _, l := range all {
@@ -216,11 +215,11 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 // completeLimit is how long a completion may wait for the API.
 const completeLimit = 5 * time.Second
 
-// runs completes the ID of a run with those that left something.
+// runs completes a run ID with the IDs of runs that left something.
 func (o *cleanOptions) runs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
 	defer cancel()
-	_, found, _ := o.leftovers(ctx) // what cannot be listed is not completed
+	_, found, _ := o.leftovers(ctx) // objects that cannot be listed are not completed
 	var ids []string
 	for _, l := range found {
 		if !l.Fixed && !slices.Contains(ids, l.Run) && runID.MatchString(l.Run) {

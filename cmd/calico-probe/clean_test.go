@@ -46,8 +46,8 @@ func TestCleanFlags(t *testing.T) {
 	}
 }
 
-// apiWith returns a kubeconfig for an API that answers every list with these objects, as JSON, and has every namespace
-// except nosuchns.
+// apiWith returns a kubeconfig for an API that returns these JSON objects in every list. It has every namespace except
+// nosuchns.
 func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,24 +24,24 @@ type completer = func(cmd *cobra.Command, args []string, typed string) ([]string
 func completions(cmd *cobra.Command, of map[string]completer) {
 	for flag, f := range of {
 		_, had := cmd.GetFlagCompletionFunc(flag)
-		if had || cmd.Flags().Lookup(flag) == nil { // the verb registered its own values, or lacks the flag
+		if had || cmd.Flags().Lookup(flag) == nil { // the verb completes the flag itself, or lacks it
 			continue
 		}
-		// No other error is possible; if one were, every test of the command would panic.
+		// Any other error is a bug, and every test of the command would panic.
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 			panic(err)
 		}
 	}
 }
 
-// oneOf completes one of the values.
+// oneOf completes a value of a list.
 func oneOf(values []string) completer {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// foldersOnly completes a folder.
+// foldersOnly completes folder names.
 func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
@@ -62,7 +62,7 @@ func several(values func() []string) completer {
 	}
 }
 
-// viaMethods completes --via: a single word, or after a comma the methods that a list may have.
+// viaMethods completes --via: a single word, or the methods that may follow a comma.
 func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if strings.Contains(typed, ",") {
 		return several(injector.FallbackNames)(cmd, args, typed)
@@ -70,7 +70,7 @@ func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 	return examine.ViaWords(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completionLimit is how long a completion may take: a person waits at a prompt.
+// completionLimit is the time limit of a completion. It is short, because a person waits at a prompt.
 const completionLimit = 3 * time.Second
 
 // nodeNames and namespaceNames complete the cluster's nodes and namespaces.
@@ -96,7 +96,7 @@ func (a *app) namespaceNames(*cobra.Command, []string, string) ([]string, cobra.
 	})
 }
 
-// listed completes the items of a list; if the list fails, it offers nothing.
+// listed completes the items of a list. If the list fails, it offers nothing.
 func (a *app) listed(
 	list func(context.Context, corev1.CoreV1Interface, metav1.ListOptions) ([]string, error),
 ) ([]string, cobra.ShellCompDirective) {
@@ -126,7 +126,7 @@ func (a *app) contexts(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// savedNodes completes FILE:NODE with the nodes of the file, and otherwise leaves files to the shell.
+// savedNodes completes FILE:NODE with the nodes of the file, and leaves file names to the shell.
 func (a *app) savedNodes(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	file, _, node := strings.Cut(typed, ":")
 	switch {
@@ -148,11 +148,11 @@ func (a *app) savedNodes(_ *cobra.Command, args []string, typed string) ([]strin
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// selectors are what --checks takes: IDs and tags.
+// selectors are the values of --checks: IDs and tags.
 func selectors() []string { return probe.Selectors(examine.Suite()) }
 
-// withoutPackage replaces the function in cobra's script that needs the package
-// bash-completion. Bash also splits words at = and :, which this function does not.
+// withoutPackage replaces the function of cobra's script that needs the package bash-completion. Unlike bash, the new
+// function does not split words at = and :.
 const withoutPackage = `
 # Used if the package bash-completion is not loaded.
 __calico-probe_init_completion()
@@ -169,7 +169,7 @@ __calico-probe_init_completion()
 // bashAlone makes the script for bash work without the package bash-completion.
 func bashAlone(root *cobra.Command) {
 	bash, _, err := root.Find([]string{"completion", "bash"})
-	if err != nil { // cobra has just added the command
+	if err != nil { // cobra has just added this command
 		panic(err)
 	}
 	_, rest, _ := strings.Cut(bash.Long, "To load completions in your current shell session:")

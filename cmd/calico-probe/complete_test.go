@@ -52,7 +52,7 @@ func TestBashAlone(t *testing.T) {
 // API that does not answer.
 func TestCompletesTheCluster(t *testing.T) {
 	t.Parallel()
-	api := nodesAPI(t, []string{"node-a"}, []string{"node-b"}) // whatever is listed is these two
+	api := nodesAPI(t, []string{"node-a"}, []string{"node-b"}) // every list has these two
 	mute := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = mute.Close() }()
 	saved := saveRun(t, "node-b", true, probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap"})

@@ -47,13 +47,13 @@ type conditionFlags struct {
 	dryRun  bool
 }
 
-// With --every: the shortest interval, and how often an unchanged condition is written again.
+// For --every: the shortest interval, and the interval for rewriting an unchanged condition.
 const (
 	minEvery      = 30 * time.Second
 	conditionBeat = 30 * time.Minute
 )
 
-// maxUnwritten is the number of failed writes after which a round stops writing: the right may be missing.
+// maxUnwritten is the number of failed writes after which a round stops writing: permission may be missing.
 const maxUnwritten = 10
 
 func (a *app) conditions() *cobra.Command {
@@ -93,7 +93,7 @@ the conditions are written, whatever their status.`,
 	return cmd
 }
 
-// write does all rounds.
+// write runs all rounds.
 func (o *conditionFlags) write(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (o *conditionFlags) write(ctx context.Context) error {
 	}
 }
 
-// refuses reports whether an error is about what the user typed or declined. It ends a loop in its first round only:
-// later it means that the cluster changed, for example by its 21st node.
+// refuses reports whether the user caused an error, by a wrong flag or by declining. Such an error ends a loop in the
+// first round only. Later it means that the cluster changed, for example got its 21st node.
 func refuses(err error) bool {
 	return errors.As(err, new(ui.UsageError)) || errors.As(err, new(ui.DeclinedError))
 }
@@ -146,8 +146,8 @@ func (o *conditionFlags) check() error {
 	return o.Validate()
 }
 
-// atMost parses a number, or a percentage of the nodes. A percentage below 100 means at least three nodes, so that
-// small clusters are not blocked, but never all of several nodes.
+// atMost parses a number, or a percentage of the nodes. A percentage below 100 allows at least three nodes, so that
+// small clusters are not blocked. It never allows all nodes of a cluster with several.
 func atMost(text string, nodes int) (int, error) {
 	share, isShare := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(share)
@@ -180,8 +180,8 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	if err != nil {
 		return err
 	}
-	// Read after judging, which may take minutes: the limit is about the nodes that are False or Unknown now. It counts
-	// all nodes even if only some are judged, because the limit is for the cluster.
+	// Read after judging, which may take minutes: the limit applies to nodes that are False or Unknown now. It applies to
+	// the whole cluster, so it counts all nodes even if only some are judged.
 	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, "")
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	return nil
 }
 
-// waits returns the suffix that explains a pending condition.
+// waits returns the suffix for a pending condition.
 func waits(plan conditions.Round) string {
 	if plan.Above {
 		return " (pending, more than --at-most)"
@@ -224,12 +224,12 @@ func waits(plan conditions.Round) string {
 	return " (pending until the next round)"
 }
 
-// show prints the condition of a node.
+// show prints a node's condition.
 func (o *conditionFlags) show(node string, c conditions.Condition, suffix string) {
 	fmt.Fprintf(o.Out, "%s %s %s: %s%s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message), suffix)
 }
 
-// standings converts what earlier rounds left on the nodes.
+// standings converts the conditions that earlier rounds wrote.
 func standings(had map[string]cluster.NodeCondition) map[string]conditions.Standing {
 	out := map[string]conditions.Standing{}
 	for node, c := range had {
@@ -248,7 +248,7 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// judge does a run over the nodes and returns what it found on each.
+// judge does a run over the nodes and returns the findings for each node.
 func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (found map[string]conditions.Condition,
 	id string, err error) {
 	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: o.several.named, Select: o.several.selector,
@@ -297,7 +297,7 @@ func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, 
 	return written, errors.Join(failed...)
 }
 
-// writeOne writes the change of one node.
+// writeOne writes one node's change.
 func (o *conditionFlags) writeOne(ctx context.Context, writer *injector.Client, node string,
 	c conditions.Change) error {
 	if o.dryRun {
@@ -313,7 +313,7 @@ func (o *conditionFlags) writeOne(ctx context.Context, writer *injector.Client, 
 	return writer.WriteCondition(ctx, node, write, conditions.PendingKey, c.Pending.String())
 }
 
-// takeAway removes the condition and the annotation from every node that has one of them.
+// takeAway removes the condition and the annotation from all nodes.
 func (o *conditionFlags) takeAway(ctx context.Context, reader *cluster.Client, writer *injector.Client) error {
 	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, o.several.selector)
 	if err != nil {
@@ -334,7 +334,7 @@ func (o *conditionFlags) takeAway(ctx context.Context, reader *cluster.Client, w
 	return nil
 }
 
-// done returns the participle of a message, with "would be" in a dry run.
+// done returns the participle for a message, after "would be" in a dry run.
 func (o *conditionFlags) done(what string) string {
 	if o.dryRun {
 		return "would be " + what

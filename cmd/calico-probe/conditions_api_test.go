@@ -20,8 +20,7 @@ import (
 // pendingKey is the annotation with the result of a pending round.
 const pendingKey = "calico-probe.io/pending-condition"
 
-// healthAPI is an API of many nodes that stores what is written. Nodes with a silent kubelet are bad, the others
-// healthy.
+// healthAPI is an API with many nodes that stores writes. Nodes with a silent kubelet are bad, all others healthy.
 type healthAPI struct {
 	kubeconfig string
 
@@ -32,7 +31,7 @@ type healthAPI struct {
 	failing string // the list, as asked has it, that is answered by 503
 	asked   map[string]bool
 	patches int
-	posts   int // of anything that would be created; none is
+	posts   int // create requests, always 0
 	has     map[string]corev1.NodeCondition
 	pending map[string]string
 }

@@ -14,8 +14,8 @@ import (
 // tainted counts the nodes that the Node Readiness Controller would taint by a rule in mode continuous that requires
 // the condition to be True. It plays the comparison of kubernetes-sigs/node-readiness-controller at commit
 // e5ff8d103234409eed9555922465d1c38618564e (v0.5.0), internal/controller/nodereadinessrule_controller.go,
-// evaluateRuleForNode: "satisfied := effectiveStatus == condReq.RequiredStatus". So False, Unknown and a condition that
-// is missing are the same to it.
+// evaluateRuleForNode: "satisfied := effectiveStatus == condReq.RequiredStatus". So it treats False, Unknown and a
+// missing condition alike.
 func (a *healthAPI) tainted() int {
 	n := 0
 	for i := range a.nodes {
@@ -36,8 +36,8 @@ func healthy(t *testing.T, nodes int) *healthAPI {
 	return a
 }
 
-// TestReadinessRollout breaks 9 more of 100 nodes in each round, each time below the limit, until all are broken. At no
-// time are more nodes tainted than the limit, and all are free in the round after they are repaired.
+// TestReadinessRollout breaks 9 more of 100 nodes in each round, each time below the limit, until all are broken. The
+// limit is never exceeded, and all nodes are untainted in the round after the repair.
 func TestReadinessRollout(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 100)
@@ -87,8 +87,8 @@ func TestReadinessShared(t *testing.T) {
 	}
 }
 
-// TestReadinessLists fails each list of the cluster with 503 in three rounds. Nothing is written, although a node is
-// broken and every node may be: half an answer is no answer.
+// TestReadinessLists fails each list of the cluster with 503 in three rounds. Nothing is written for an incomplete
+// answer, although one node is broken.
 func TestReadinessLists(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 20)

@@ -15,7 +15,8 @@ import (
 )
 
 // TestConditionsWritten writes a node's condition in the second round with the same result, and exits 0 whatever the
-// status. If one cannot be written, the others are. If too many would turn, none is written. A dry run writes nothing.
+// status. If one write fails, the other conditions are still written. If too many would change, nothing is written. A
+// dry run writes nothing.
 func TestConditionsWritten(t *testing.T) {
 	t.Parallel()
 	const bad = "False"
@@ -36,7 +37,7 @@ func TestConditionsWritten(t *testing.T) {
 			t.Parallel()
 			a := newHealthAPI(t, 2)
 			a.breaks(2)
-			a.conditions(t, strings.Fields(c.args)...) // a node that refuses, refuses the annotation too
+			a.conditions(t, strings.Fields(c.args)...) // a node that rejects the condition also rejects the annotation
 			if a.status("node-000")+a.status("node-001") != "" {
 				t.Error("one round writes a condition")
 			}

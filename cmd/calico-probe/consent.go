@@ -17,21 +17,21 @@ import (
 // consent is how the user agrees to probes on many nodes.
 type consent struct {
 	yes    bool // --yes
-	agreed int  // the largest number of nodes that a person confirmed; a loop asks once
+	agreed int  // the most nodes that a person confirmed: a loop asks once
 }
 
-// consenting adds the flag that answers the question in advance.
+// consenting adds the flag that gives consent in advance.
 func (a *app) consenting(f *pflag.FlagSet) {
 	f.BoolVar(&a.many.yes, "yes", false,
 		fmt.Sprintf("place probes on more than %d nodes without asking", examine.MaxWithoutConsent))
 }
 
-// asker puts a question to a person and returns the answer.
+// asker asks a person a question and returns the answer.
 type asker func(ctx context.Context, question string) (string, error)
 
-// agreement returns what is called before probes are placed on more than examine.MaxWithoutConsent nodes. It names the
-// cluster and the number, because a context is easily the wrong one at night. ask = nil: there is no person, and only
-// --yes agrees.
+// agreement returns the function that asks for consent before probes are placed on more than examine.MaxWithoutConsent
+// nodes. The question shows the cluster and the number of nodes, because at night people easily use the wrong context.
+// If ask is nil, there is no person, and only --yes agrees.
 func (a *app) agreement(ask asker) func(context.Context, int) error {
 	return func(ctx context.Context, nodes int) error {
 		if a.many.yes || nodes <= a.many.agreed {
@@ -61,17 +61,17 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 	}
 }
 
-// typed asks a question on the terminal and returns the line that a person types. It ignores what was typed before.
-// If a signal arrives meanwhile, it prints stopped.
+// typed asks a question on the terminal and returns the line that a person types. It ignores input typed before the
+// question. If a signal arrives meanwhile, it prints stopped.
 func (a *app) typed(ctx context.Context, question, stopped string) (string, error) {
 	ui.DropTyped(a.In)
 	if _, err := io.WriteString(a.ErrOut, question); err != nil {
 		return "", err
 	}
-	const longest = 256 // bytes of an answer
+	const longest = 256 // bytes of the longest answer
 	text := ""
 	typed := probe.Async(func() error { // ends with the program: a read from a terminal cannot be canceled
-		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is not a yes
+		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D does not agree
 		return nil
 	})
 	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // the next message begins its own line
@@ -88,7 +88,7 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 	}
 }
 
-// unattended returns the client of a program without a user: it places probes on few nodes only.
+// unattended returns the client for a program without a user. It places probes on few nodes only.
 func (a *app) unattended() (*examine.Client, error) {
 	client, err := a.client()
 	if err == nil {

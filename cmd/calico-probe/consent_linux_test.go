@@ -87,7 +87,7 @@ func TestConsentOnTerminal(t *testing.T) {
 		must.Get(ours.WriteString(typed))(t)
 		select {
 		case exit := <-came:
-			// A no is no failure of the tool, and with a yes no pod may be created: the API alone answers.
+			// A no is not a tool failure. A yes creates no pod: only the API is used.
 			if _, posts := a.counts(); exit != report.ExitIncomplete || (posts > 0) != agrees {
 				t.Errorf("%q: exit %d, %d created", typed, exit, posts)
 			}

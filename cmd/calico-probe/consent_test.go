@@ -19,7 +19,7 @@ import (
 )
 
 // TestConsent requires every verb that places probes on more than 20 nodes to name the cluster and the number, and to
-// create nothing without a person. --yes answers. On 20 nodes, and by the API alone, there is no question.
+// create nothing without a person. --yes agrees. There is no question for 20 nodes, or for the API alone.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestConsent(t *testing.T) {
 				!strings.Contains(errs, "--yes") || posts > 0 {
 				t.Errorf("21 nodes: exit %d, %d created: %s", exit, posts, errs)
 			}
-			other := func(n string) { // what one call has written is refused by the next
+			other := func(n string) { // the next call rejects output of the previous one
 				switch what {
 				case "runbook":
 					line[6] += n

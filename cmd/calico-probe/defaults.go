@@ -22,13 +22,14 @@ import (
 // envDefaults names another file of defaults.
 const envDefaults = "CALICO_PROBE_DEFAULTS"
 
-// defaultFlags are the flags that the file of defaults may set: those that one person uses for every run. What a run
-// tests and writes is for the command line only. So is --via kubelet, which needs rights over every pod of the node.
+// defaultFlags are the flags that the file of defaults may set: those that a person uses for every run. Flags for what
+// a run tests and writes are for the command line only. So is --via kubelet, which needs rights over every pod of the
+// node.
 var defaultFlags = []string{"calico-namespace", "causes", "color", "image", "image-pull-secret", "namespace", "profile",
 	"reason", "ssh", "ssh-config", "via"}
 
-// defaultsFile returns the path of the defaults, beside kubectl's own configuration. It is "" without a home folder:
-// other users may own the current folder.
+// defaultsFile returns the path of the defaults, beside kubectl's own configuration. Without a home folder it is "",
+// because other users may own the current folder.
 func defaultsFile() string {
 	home := homedir.HomeDir()
 	if named := os.Getenv(envDefaults); named != "" || !filepath.IsAbs(home) {
@@ -73,7 +74,7 @@ func defaults(cmd *cobra.Command) error {
 	return nil
 }
 
-// maxDefaults bounds the file in bytes: ten flags take a few hundred.
+// maxDefaults bounds the file in bytes: ten flags need a few hundred.
 const maxDefaults = 64 << 10
 
 // readDefaults reads a regular file of a bounded size.

@@ -64,7 +64,7 @@ lacks answers that A has. Otherwise exits 0.`,
 	return cmd
 }
 
-// compare reads both runs and shows the differences. Its error has the exit code.
+// compare reads both runs and shows the differences. The returned error has the exit code.
 func (a *app) compare(out *output.Set, sides [2]side) error {
 	var runs [2]report.Run
 	for i, s := range sides {
@@ -101,7 +101,7 @@ func (a *app) loadOne(s side) (report.Run, error) {
 	return runs[0], nil
 }
 
-// side is one of the two compared runs; node is "" if the file has only one.
+// side is one of the two compared runs; node is "" if the file has only one node.
 type side struct{ typed, file, node string }
 
 // savedAs splits FILE:NODE. The file may be a pipe, but not a folder.

@@ -57,7 +57,7 @@ It never overwrites a file. Release archives have the same files in their docs f
 	}
 }
 
-// emptyFolder refuses a folder in which a page could replace a file, or be mistaken for one of another version.
+// emptyFolder rejects a folder that has files: a page could replace one, or be mixed with pages of another version.
 func emptyFolder(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return ui.BadUsage("%s is a file; docs takes a new or empty folder", dir)
@@ -74,7 +74,7 @@ func emptyFolder(dir string) error {
 	return nil
 }
 
-// referencePages returns the text of each page by its path below the folder, with slashes.
+// referencePages returns the text of each page by its slash-separated path below the folder.
 func (a *app) referencePages(root *cobra.Command) (map[string]string, error) {
 	cli, err := a.cliReference(root)
 	if err != nil {

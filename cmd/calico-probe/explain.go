@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// causesFlag adds the folder of an operator's causes.
+// causesFlag adds the flag for the folder of an operator's causes.
 func causesFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "causes", "", "a folder with your own causes (ID.md), used in addition to the built-in causes")
 	completions(cmd, map[string]completer{"causes": foldersOnly})
 }
 
-// loadCauses returns the causes of an operator's folder; "" is none. Errors in its files are wrong usage, one line
-// each.
+// loadCauses returns the causes of an operator's folder; "" means no folder. Errors in cause files are usage errors,
+// one line each.
 func loadCauses(dir string) ([]*diagnose.Rule, error) {
 	rules, err := examine.Theirs(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *app) explain() *cobra.Command {
 				return err
 			}
 			suite := cause.All().With(theirs)
-			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // as -o name prints them
+			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // in the form that -o name prints
 			switch {
 			case file != "":
 				return a.explainRun(suite, id, file, node)
@@ -75,8 +75,7 @@ func (a *app) explain() *cobra.Command {
 	return cmd
 }
 
-// explainID prints the explanation of a check or a cause, or of all checks with that
-// prefix or tag.
+// explainID prints the explanation of a check or a cause, or of all checks with a prefix or tag.
 func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	var b strings.Builder
 	if rule := suite.Rule(id); rule != nil {

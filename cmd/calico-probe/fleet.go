@@ -31,7 +31,7 @@ func (s *severalNodes) choosing(f *pflag.FlagSet) {
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels (same syntax as kubectl's -l)")
 }
 
-// flags adds those, --resume and --all-nodes.
+// flags adds the flags of choosing, --resume and --all-nodes.
 func (s *severalNodes) flags(f *pflag.FlagSet) {
 	s.choosing(f)
 	f.StringVar(&s.resume, "resume", "", "resume an unfinished run over several nodes from its -o ndjson file; "+
@@ -39,12 +39,12 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 	s.everywhere(f)
 }
 
-// everywhere adds the flag for all nodes.
+// everywhere adds --all-nodes.
 func (s *severalNodes) everywhere(f *pflag.FlagSet) {
 	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes in the cluster (with --via api: through the API only)")
 }
 
-// resumed returns the run to resume; nil starts a new one.
+// resumed returns the run to resume; nil starts a new run.
 func (s *severalNodes) resumed(a *app) (*report.Saved, error) {
 	if s.resume == "" {
 		return nil, nil
@@ -59,7 +59,7 @@ func (s *severalNodes) resumed(a *app) (*report.Saved, error) {
 // isFleet reports whether the flags select several nodes.
 func (s *severalNodes) isFleet() bool { return len(s.named) > 1 || s.selector != "" || s.all }
 
-// nodesValue is a --node that may be repeated.
+// nodesValue is the value of a repeatable --node.
 type nodesValue []string
 
 func (n *nodesValue) String() string { return "" }
@@ -75,7 +75,7 @@ func (n *nodesValue) Set(typed string) error {
 	return nil
 }
 
-// examineFleet does one run over several nodes, as the flags configure it.
+// examineFleet does one run over several nodes with the settings of the flags.
 func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	if err != nil {
 		return err
 	}
-	// The same rules apply to one node and to several.
+	// The same rules apply to one node and to several nodes.
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	return out.Close(unfinishedFleet(out, run, err))
 }
 
-// unfinishedFleet writes into the files of a run without a verdict that it is unfinished. For one node, see unfinished.
+// unfinishedFleet marks a run without a verdict as unfinished in its output files. For one node, see unfinished.
 func unfinishedFleet(out *output.Set, run *fleet.Run, came error) error {
 	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
@@ -139,7 +139,7 @@ func unfinishedFleet(out *output.Set, run *fleet.Run, came error) error {
 	return came
 }
 
-// replayFleet shows a saved run over several nodes again.
+// replayFleet shows a saved run over several nodes.
 func replayFleet(saved report.Saved, out *output.Set, theirs []*diagnose.Rule) error {
 	out.Fleet = true
 	sink, err := out.Sink()

@@ -17,7 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// fleetAPI returns a kubeconfig for an API with two nodes, of which worker-b is silent. It rejects every verb but get.
+// fleetAPI returns a kubeconfig for an API with two nodes, of which worker-b is silent. It rejects all verbs except
+// get.
 func fleetAPI(t *testing.T, refused string) string {
 	t.Helper()
 	node := func(name, ready string) map[string]any {
@@ -100,7 +101,7 @@ func TestFleet(t *testing.T) {
 	if exit != report.ExitFault || !strings.Contains(one, "fault on worker-b: ") || strings.Contains(one, "worker-a") {
 		t.Errorf("exit %d, %s\n%s", exit, errs, one)
 	}
-	// of a run that was cut there is what there was
+	// a truncated run keeps its beginning
 	half := strings.SplitAfter(string(b), "\n")
 	for i, line := range half {
 		if strings.Contains(line, `"verdict"`) && strings.Contains(line, `"node":"worker-a"`) {
@@ -144,7 +145,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeForeign rejects a run of another cluster, with other checks, or too old.
+// TestResumeForeign rejects a run that is of another cluster, has other checks, or is too old.
 func TestResumeForeign(t *testing.T) {
 	t.Parallel()
 	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()

@@ -66,7 +66,7 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 			t.Errorf("%s: %q", output, out)
 		}
 	}
-	// Live, it is the same before anything is concluded of it.
+	// A live run is cleaned before conclusions are drawn.
 	c := examine.NewCollector("node-a", report.SinkFunc(func(ev probe.Event) error {
 		look("live", ev.Result.Saw)
 		look("live", ev.Result.Facts[probe.Fact("list")])

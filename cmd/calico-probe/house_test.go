@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// The maximum size of the project and of a package ("room").
+// The maximum size of the project and of a package.
 const (
 	maxTopFolders = 10
 	maxRoomLines  = 3500 // without tests
@@ -31,8 +31,8 @@ var wholeHalls = map[string]int{
 	"test/sandbox":     4550,
 }
 
-// TestHouse checks the layout: few folders at the top, packages that one person can know, and subjects that are
-// independent of each other.
+// TestHouse checks the layout: few folders at the top, packages of limited size, and subjects that are independent of
+// each other.
 func TestHouse(t *testing.T) {
 	const subjects = "internal/subject/"
 	top := must.Get(os.ReadDir("../.."))(t)
@@ -74,8 +74,8 @@ func TestHouse(t *testing.T) {
 }
 
 // mayKnow reports whether a package of one subject may import one of another, each named by its path below the folder
-// of the subjects. Causes compare what several subjects saw, so they read the facts of each. What a cause concludes,
-// and what answers a check, no other subject knows.
+// of the subjects. Causes compare the results of several subjects, so they import all facts. A subject's causes and its
+// check functions are private to it.
 func mayKnow(room, other string) bool {
 	subject, part, _ := strings.Cut(room, "/")
 	of, otherPart, _ := strings.Cut(other, "/")

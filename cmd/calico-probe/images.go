@@ -2,11 +2,11 @@ package main
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// The digests of this release's images, which the build of a release sets with the linker's
-// flag -X. Without them, as in a development build, an image is named by its tag alone.
+// The image digests of this release, which the release build sets with the linker flag -X. A development build has no
+// digests and uses tags.
 var probeDigest, toolboxDigest string
 
-// probeImage returns the default image of a probe.
+// probeImage returns the default probe image.
 func probeImage() string { return pinned(probe.Image, probeDigest) }
 
 // toolboxImage returns the default image with a shell and tools.
@@ -19,5 +19,5 @@ func pinned(image, digest string) string {
 	return image + "@" + digest
 }
 
-// isOurs reports whether an image belongs to this release.
+// isOurs reports whether an image is from this release.
 func isOurs(image string) bool { return image == probeImage() || image == toolboxImage() }

@@ -13,8 +13,7 @@ import (
 func TestImportsRunForward(t *testing.T) {
 	const own = "github.com/calico-probe/calico-probe/"
 	const in = own + "internal/"
-	// What everything shares stands on the standard library and one function that
-	// it lacks.
+	// Package probe depends only on the standard library and one small package.
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", own+"probe").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -24,23 +23,23 @@ func TestImportsRunForward(t *testing.T) {
 			t.Errorf("probe depends on %s", dep)
 		}
 	}
-	// What anybody may import: none of them imports more than probe, or Kubernetes.
+	// Packages that every package may import. They import only probe or Kubernetes.
 	leaves := []string{own + "probe/facts", own + "probe/lazy", in + "suggest", in + "filelock", in + "serverclock",
 		in + "page"}
 	kubernetes := []string{"k8s.io/", "sigs.k8s.io/"}
 	for pkg, forbidden := range map[string][]string{
-		// What is on the node, and what asks there.
+		// Packages that run on the node.
 		"internal/subject/suite/ask": {in + "cluster", own + "injector", in + "report", in + "diagnose",
 			in + "subject/evidence", "k8s.io/client-go",
 			"k8s.io/apimachinery"},
 		"internal/subject/suite": {in + "cluster", own + "injector", in + "report", in + "diagnose", "k8s.io/",
 			own + "probe/reach", own + "probe/criconn"},
 		"probe/tools/do": {in + "cluster", own + "injector", in + "report", "k8s.io/client-go", "k8s.io/apimachinery"},
-		// What is typed: the client links it, and none of what does it.
+		// The arguments of tools: the client links them, but not the functions.
 		"probe/tools": {in + "cluster", own + "injector", in + "report", own + "probe/tools/do", own + "probe/icmp",
 			own + "probe/reach", own + "probe/node", "k8s.io/", "google.golang.org/grpc", "github.com/miekg/dns",
 			"github.com/cilium/ebpf", "github.com/containerd/"},
-		// The client links nothing of what runs on a node.
+		// The client links no package that runs on a node.
 		"cmd/calico-probe": {own + "probe/tools/do", own + "probe/reach", own + "probe/criconn", own + "probe/icmp",
 			"github.com/miekg/dns", "github.com/cilium/ebpf", "github.com/containerd/",
 			"k8s.io/cri-api"},
@@ -52,7 +51,7 @@ func TestImportsRunForward(t *testing.T) {
 		"internal/netpolicy": {in + "cluster", own + "injector", in + "report", own + "probe/", "k8s.io/client-go",
 			"k8s.io/kubectl"},
 		"injector": {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},
-		// What is made of answers.
+		// Output formats.
 		"internal/report":   {in + "cluster", own + "injector", in + "diagnose", own + "probe/", "k8s.io/"},
 		"internal/diagnose": {in + "subject", in + "cluster", own + "injector", in + "report", "k8s.io/"},
 		// The client: one examination, a session of several, and the command line above both.
@@ -76,7 +75,7 @@ func TestImportsRunForward(t *testing.T) {
 			in+"report", own+"probe/",
 			"github.com/spf13/"),
 		"internal/prompt": append(kubernetes, own),
-		// Leaves.
+		// Packages without own dependencies.
 		"probe/facts":          {own + "probe/", in + "cluster", own + "injector", in + "report", "k8s.io/"},
 		"probe/logs":           {in, own + "injector", own + "probe/reach", "k8s.io/"},
 		"internal/suggest":     {own, "k8s.io/"},
@@ -104,11 +103,11 @@ func TestImportsRunForward(t *testing.T) {
 			if dep == own+pkg || slices.Contains(leaves, dep) {
 				continue
 			}
-			// -o jsonpath is kubectl's; its package has no Kubernetes in it but a template parser.
+			// -o jsonpath is kubectl's; its package has only a template parser of Kubernetes.
 			if slices.Contains([]string{"internal/report", "internal/output", "internal/runbook", "internal/alerts", "internal/agents", "internal/conditions"}, pkg) && (dep == "k8s.io/client-go/util/jsonpath" || dep == "k8s.io/client-go/third_party/forked/golang/template") {
 				continue
 			}
-			// What asks on a node brings the clients of container runtimes, of DNS and of the kernel.
+			// Packages that run on a node may import clients of container runtimes, DNS and the kernel.
 			asks := strings.HasPrefix(dep, in+"subject/") && path.Base(dep) == "ask"
 			stranger := func(f string) bool { return strings.HasPrefix(dep, f) }
 			if asks && pkg == "cmd/calico-probe" || slices.ContainsFunc(forbidden, stranger) {

@@ -19,19 +19,19 @@ var listFormats = []string{"table", "wide", "name", "json", "yaml"}
 
 // listing is what a list verb prints.
 type listing[T any] struct {
-	kind    string // -o name writes KIND/NAME, one a line
+	kind    string // for -o name: KIND/NAME on each line
 	columns []column[T]
 	items   func() ([]T, error)
 }
 
-// column is one column of the table; the first one has the name.
+// column is one column of the table. The first column has the name.
 type column[T any] struct {
 	head string
 	text func(T) string
 	wide bool // only -o wide shows it
 }
 
-// listVerb makes the verb of a listing. Its arguments are words that filter the rows.
+// listVerb returns the verb for a listing. The verb's arguments are words that filter the rows.
 func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 	return cmd
 }
 
-// matching returns the items that have every word in a column of the plain table.
+// matching returns the items whose columns in the plain table contain every word.
 func (l listing[T]) matching(words []string) ([]T, error) {
 	items, err := l.items()
 	if err != nil {
@@ -96,7 +96,7 @@ func (l listing[T]) write(out io.Writer, format string, items []T) error {
 	return l.table(out, format == "wide", items)
 }
 
-// table writes a row for each item, and no header above nothing.
+// table writes a row for each item, and a header only if there are rows.
 func (l listing[T]) table(out io.Writer, wide bool, items []T) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(text func(column[T]) string) {

@@ -94,7 +94,7 @@ func (m *manifestFlags) flags(cmd *cobra.Command) {
 	completions(cmd, map[string]completer{"methods": several(install.Names)})
 }
 
-// check rejects invalid flags, and parses those that name users, groups and accounts.
+// check rejects invalid flags, and parses the flags for users, groups and accounts.
 func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 	for _, name := range []string{"client-image", "image", "admit"} {
 		if cmd.Flags().Changed(name) && !m.serve {

@@ -27,7 +27,7 @@ import (
 type mcpOptions struct {
 	*runFlags
 	client  *examine.Client
-	dirs    []string // of runbooks
+	dirs    []string // folders of runbooks
 	probes  bool
 	offline bool
 	listen  string
@@ -118,7 +118,7 @@ func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 	return server.HTTP(ctx, l, keeper, o.front)
 }
 
-// check rejects invalid flags.
+// check rejects invalid flags of mcp.
 func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
@@ -165,7 +165,7 @@ func (o *mcpOptions) keep(server *agents.Server, files []string) error {
 	return nil
 }
 
-// mcpSchemas returns the schemas of the tools' results by tool.
+// mcpSchemas returns the result schemas by tool.
 func mcpSchemas() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for tool, name := range map[string]string{"run": "report", "triage": "fleet"} {
@@ -178,14 +178,14 @@ func mcpSchemas() (map[string][]byte, error) {
 	return out, nil
 }
 
-// explained returns what explain prints for a check or a cause.
+// explained returns the output of explain for a check or a cause.
 func explained(id string) (string, error) {
 	var b strings.Builder
 	err := explainID(&b, cause.All(), id)
 	return b.String(), err
 }
 
-// readable returns the valid runbooks.
+// readable returns the runbooks without errors.
 func readable(dirs []string) ([]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {

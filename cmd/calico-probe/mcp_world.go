@@ -24,7 +24,7 @@ import (
 // agent is the name in the journal of a runbook that an agent runs.
 const agent = "calico-probe mcp"
 
-// world returns what an agent's tools can do, as the flags configure it.
+// world returns the abilities of an agent's tools, as configured by the flags.
 func (o *mcpOptions) world() (agents.World, error) {
 	schemas, err := mcpSchemas()
 	if err != nil {
@@ -39,7 +39,7 @@ func (o *mcpOptions) world() (agents.World, error) {
 		return w, err
 	}
 	o.client = client.Quiet()
-	alone := o.agreement(nil) // stdin is the agent's
+	alone := o.agreement(nil) // stdin belongs to the agent
 	o.client.Consent = func(ctx context.Context, nodes int) error {
 		if agents.Agreed(ctx) {
 			return nil
@@ -50,7 +50,7 @@ func (o *mcpOptions) world() (agents.World, error) {
 	return w, nil
 }
 
-// scope returns the number of nodes that a tool would cover, and their cluster.
+// scope returns the number of nodes that a tool would cover, and the cluster.
 func (o *mcpOptions) scope(ctx context.Context, nodes []string, selector string) (string, error) {
 	n := len(nodes)
 	if n == 0 {
@@ -71,7 +71,7 @@ func (o *mcpOptions) scope(ctx context.Context, nodes []string, selector string)
 	return fmt.Sprintf("%d nodes of %s", n, at), nil
 }
 
-// sentence returns an error in the words that the program would print.
+// sentence returns an error as the program would print it.
 func sentence(err error) error {
 	if err == nil || errors.As(err, new(ui.Exit)) {
 		return nil
@@ -131,8 +131,8 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	return run, docs[0], nil
 }
 
-// allows reports whether an agent may choose access methods: those of the flag, and api, which creates nothing.
-// auto includes neither local nor kubelet, which are for people.
+// allows reports whether an agent may choose access methods. It may choose the methods of the flag, and api, which
+// creates nothing. auto excludes local and kubelet, which are for people.
 func (o *mcpOptions) allows(via string) bool {
 	switch access := injector.AccessOf(via); {
 	case access.AsRoot:
@@ -177,7 +177,7 @@ func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string
 	return nil, sentence(err)
 }
 
-// follow runs a runbook for an agent, without questions: it starts no command and changes nothing.
+// follow runs a runbook for an agent, without questions: the runbook starts no command and changes nothing.
 func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Record, error) {
 	if isFile(name) { // an agent may choose a listed runbook, not a file of this machine
 		return nil, ui.BadUsage("unknown runbook %q", name)

@@ -80,10 +80,10 @@ pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a p
 	return cmd
 }
 
-// meshProfiles are the profiles of a mesh.
+// meshProfiles are the profiles that a mesh supports.
 func meshProfiles() []string { return []string{string(probe.Standard), string(probe.Deep)} }
 
-// mesh does one run, as the flags configure it.
+// mesh does one run with the settings of the flags.
 func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.Set) error {
 	client, err := o.client()
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 		err = over
 	}
 	each := out.Each
-	if found == nil { // the files are already truncated, and an empty file would look healthy
+	if found == nil { // the files are already truncated, an empty file would look healthy
 		found, each = run.Unfinished(whyUnfinished(err)), out.EachFile
 	}
 	written := each(func(to *output.Place) error {

@@ -58,10 +58,10 @@ func (w *watchFlags) validate(f *pflag.FlagSet) error {
 	return nil
 }
 
-// placingLimit is how long placing and removing the probes of a watch may take.
+// placingLimit is the time for placing and removing the probes of a watch.
 const placingLimit = 2 * time.Minute
 
-// watchMesh tests paths until its time is over or the user quits.
+// watchMesh tests paths until the duration is over or the user quits.
 func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watchFlags) error {
 	client, err := o.client()
 	if err != nil {
@@ -99,17 +99,17 @@ func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watc
 	if err != nil {
 		return err
 	}
-	if cmd.Context().Err() != nil { // a signal
+	if cmd.Context().Err() != nil { // stopped by a signal
 		return context.Cause(cmd.Context())
 	}
 	return o.ended(board, time.Since(began))
 }
 
-// redirected is a writer that can send its messages elsewhere for a while.
+// redirected is a writer whose output can temporarily go elsewhere.
 type redirected struct {
 	mu   sync.Mutex
 	to   io.Writer
-	away io.Writer // nil = to the writer itself
+	away io.Writer // the other writer; nil = not redirected
 }
 
 func (r *redirected) Write(b []byte) (int, error) {
@@ -122,7 +122,7 @@ func (r *redirected) Write(b []byte) (int, error) {
 	return to.Write(b)
 }
 
-// Unwrap returns the writer behind it, so that a terminal is recognized.
+// Unwrap returns the wrapped writer, so that a terminal is recognized.
 func (r *redirected) Unwrap() io.Writer { return r.to }
 
 func (r *redirected) send(away io.Writer) {
@@ -154,7 +154,7 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	var back func()
 	back = o.interrupts.Take(sync.OnceFunc(func() {
 		ui.Say(o.ErrOut, "stopping: removing the probes (repeat to exit immediately)")
-		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the signal twice; back is set by then
+		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the signal twice; by then back is set
 		cancel()
 	}))
 	defer back()
@@ -168,13 +168,13 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	return lines.broken
 }
 
-// changes writes the changes of a board.
+// changes writes each change of a board's paths.
 type changes struct {
 	to     io.Writer
 	board  *mesh.Board
-	summed time.Time // when the last summary was written
+	summed time.Time // time of the last summary
 	first  bool      // a summary was written
-	broken error     // error of the writer
+	broken error     // the writer's error
 }
 
 func (c *changes) say(at time.Time, format string, args ...any) {
@@ -183,7 +183,7 @@ func (c *changes) say(at time.Time, format string, args ...any) {
 	}
 }
 
-// hear writes the changes that a node's report makes.
+// hear writes the path changes that a node reports.
 func (c *changes) hear(h mesh.RoundReport) {
 	before := c.board.Lost(h.Node)
 	all := c.board.Add(h)
@@ -207,10 +207,10 @@ func (c *changes) hear(h mesh.RoundReport) {
 	}
 }
 
-// maxFailing is how many failing paths have a line at the end of a watch.
+// maxFailing is the maximum number of failing paths that a watch lists at its end.
 const maxFailing = 10
 
-// ended prints the state of the paths at the end, and returns the exit code.
+// ended prints the final state of the paths, and returns the exit code.
 func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 	sum := board.Sum()
 	_, err := fmt.Fprintf(o.Out, "after %v, in round %d: %v\n", took.Round(time.Second), sum.Round, sum)

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// nodeFlag adds --node, which takes one name, also in the form of 'kubectl get nodes -o name'.
+// nodeFlag adds --node, which accepts one name, as plain text or as 'kubectl get nodes -o name' prints it.
 func nodeFlag(f *pflag.FlagSet, name *string, usage string) { nodeFlagNamed(f, "node", name, usage) }
 
-// nodeFlagNamed adds such a flag with another name.
+// nodeFlagNamed adds a flag like --node under another name.
 func nodeFlagNamed(f *pflag.FlagSet, flag string, name *string, usage string) {
 	f.Var(&nodeValue{name: name}, flag, usage)
 }
@@ -45,9 +45,9 @@ func (n *nodeValue) Set(typed string) error {
 	return nil
 }
 
-// nodeName returns the name in kubectl's node/NAME.
+// nodeName returns NAME for kubectl's node/NAME.
 func nodeName(typed string) string {
-	for _, kind := range []string{"node/", "nodes/", "no/"} { // kubectl's names of the kind
+	for _, kind := range []string{"node/", "nodes/", "no/"} { // kubectl's names for nodes
 		if name, ok := strings.CutPrefix(typed, kind); ok {
 			return name
 		}
@@ -55,14 +55,13 @@ func nodeName(typed string) string {
 	return typed
 }
 
-// listedNodes is how many nodes a message lists, and listLimit how long it waits for the list.
+// listedNodes is the maximum number of nodes in a message. listLimit is how long a message waits for the node list.
 const (
 	listedNodes = 10
 	listLimit   = 3 * time.Second
 )
 
-// noNode returns the error of a run without --node on a terminal, which lists the cluster's nodes.
-// If it cannot list them, it returns the plain error.
+// noNode returns the error of a run without --node. On a terminal the error lists the cluster's nodes if possible.
 func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	ctx, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
@@ -74,7 +73,7 @@ func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	if err != nil || len(all) == 0 {
 		return plain
 	}
-	maps.DeleteFunc(all, func(key, name string) bool { return key != name }) // an address
+	maps.DeleteFunc(all, func(key, name string) bool { return key != name }) // keys that are addresses
 	names, more := slices.Sorted(maps.Keys(all)), ""
 	if n := len(names) - listedNodes; n > 0 {
 		names, more = names[:listedNodes], fmt.Sprintf(" and %d more", n)

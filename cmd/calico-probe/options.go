@@ -22,8 +22,8 @@ accepts these flags, such as run, mesh, shell, capture and serve.`,
 	return cmd
 }
 
-// shortHelp hides kubectl's flags from each verb's help, except those that people type every day.
-// The verb options lists them, and completion still offers them.
+// shortHelp hides kubectl's flags from each verb's help, except the common ones. The verb options lists all of
+// kubectl's flags, and completion still offers them.
 func (a *app) shortHelp(root *cobra.Command) {
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {

@@ -119,7 +119,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 // TestNoFileTellsOfAnEarlierRun requires that a failed run leaves no files of an earlier one.
 func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
-	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes the connection, and says nothing
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // accepts the connection, but never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 	if read(t, night) != kept || read(t, night+".yaml") != aRunbook {
 		t.Error("it is gone")
 	}
-	// Nor is one file written twice, by whatever names.
+	// A file is also not written twice under different names.
 	one := filepath.Join(folder, "one")
 	if exit, _, errs := call(t, "analyze", night, "-o", "json="+one, "-o", "yaml="+one); exit != 2 ||
 		!strings.Contains(errs, "would both be written to") {
@@ -211,7 +211,7 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 		!strings.Contains(errs, "would both be written to") || read(t, one) != "kept" {
 		t.Errorf("exit %d %s", exit, errs)
 	}
-	// What was not read wrongly leaves no file behind.
+	// A read error leaves no file behind.
 	if exit, _, _ := call(t, "analyze", one, "-o", "json="+one+"3"); exit != 2 {
 		t.Errorf("exit %d", exit)
 	}
@@ -226,7 +226,7 @@ metadata: {name: of-a-test}
 spec: {title: a test, steps: [{note: x}]}
 `
 
-// TestABrokenScreenLosesNoRecord requires a runbook's file to be complete although stdout fails.
+// TestABrokenScreenLosesNoRecord requires a complete runbook file even if stdout fails.
 func TestABrokenScreenLosesNoRecord(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -294,7 +294,7 @@ func TestOutputCompletion(t *testing.T) {
 	}
 }
 
-// TestReaderGone closes stdout before the first write: that is not a failure, and a file is still written.
+// TestReaderGone closes stdout before the first write. This is not a failure, and files are still written.
 func TestReaderGone(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CALICO_PROBE_TEST_ARGS") != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// preflightLimit bounds the whole verb.
+// preflightLimit is the time limit of the whole verb.
 const preflightLimit = 30 * time.Second
 
 func (a *app) preflight() *cobra.Command {

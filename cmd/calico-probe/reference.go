@@ -36,8 +36,8 @@ func (a *app) man() *cobra.Command {
 	}
 }
 
-// built returns the commit time of this program's sources, or nil if the build has none.
-// The manual pages then use SOURCE_DATE_EPOCH, as packagers expect.
+// built returns the commit time of the sources, or nil if the build did not record it. Without it the manual pages use
+// SOURCE_DATE_EPOCH, as packagers expect.
 func built() *time.Time {
 	at, err := time.Parse(time.RFC3339, setting("vcs.time"))
 	if err != nil {
@@ -46,14 +46,14 @@ func built() *time.Time {
 	return &at
 }
 
-// documented returns the command tree without what depends on this machine.
+// documented returns the command tree without text that depends on this machine.
 func (a *app) documented(root *cobra.Command) *cobra.Command {
 	delete(root.Annotations, cobra.CommandDisplayNameAnnotation) // the kubectl plugin has the same verbs
 	same := map[string]string{"cache-dir": "$HOME/.kube/cache", "image": probe.Image, "toolbox-image": probe.Toolbox}
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
-		a.hideKubectls(cmd, true) // the page of the verb options has them
+		a.hideKubectls(cmd, true) // the page of the verb options lists kubectl's flags
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if text, ok := same[f.Name]; ok {
 				f.DefValue = text
@@ -67,10 +67,10 @@ func (a *app) documented(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// written begins each page, so that a copy shows its version.
+// written is the first line of each page, which shows the version of a copy.
 const written = "<!-- Written by 'calico-probe docs' of calico-probe " + probe.Release + ". -->\n"
 
-// cliReference describes the exit codes, and every verb with its flags.
+// cliReference returns a page with the exit codes, and with the flags of every verb.
 func (a *app) cliReference(root *cobra.Command) (string, error) {
 	var b strings.Builder
 	b.WriteString(written + "\n# calico-probe on the command line\n\nThe output of `calico-probe VERB --help`.\n" +

@@ -12,13 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// rewritten is a terminal with a status text. A new status text replaces the previous one, unless
-// something else was written in between. The text ends with a newline, so that output of others
-// on the same terminal begins on its own line.
+// rewritten is a terminal with a status text. A new status text replaces the previous one, unless other output followed
+// that. The text ends with a newline, so that output of other programs begins on a new line.
 type rewritten struct {
 	to   io.Writer
 	mu   sync.Mutex
-	rows int // rows of the status text; 0 = something else was written last
+	rows int // rows of the status text; 0 = other output followed it
 }
 
 // maxRows keeps a status text from filling a small terminal.
@@ -54,8 +53,7 @@ func (r *rewritten) put(text string, width int) {
 	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
 }
 
-// leave keeps the status text on the screen: the next output may go to stdout, which is the same
-// terminal but does not pass through here.
+// leave keeps the status text on the screen: the next output may go to the same terminal through stdout.
 func (r *rewritten) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// The maximum sizes. What is larger does more than one thing.
+// The maximum sizes. Larger code does more than one thing.
 const (
 	longestFunction = 60  // lines
 	longestFile     = 400 // lines
-	// columns, a tab being one; a line with a text of its own, or an example in a doc comment, may be wider
+	// columns (a tab is one); a line with long text, or an example in a doc comment, may be wider
 	widestLine = 120
 	ownText    = 30 // letters that make a literal such a text
 )
@@ -80,7 +80,8 @@ func sources(t *testing.T, root string) []source {
 	return out
 }
 
-// tooLarge returns what exceeds a limit in a file. Tests are lists of cases, so only the width of their lines counts.
+// tooLarge returns the violations of limits in a file. Tests are lists of cases, so only the width of their lines
+// counts.
 func tooLarge(t *testing.T, s source) {
 	t.Helper()
 	if !strings.HasSuffix(s.path, "_test.go") {
@@ -205,8 +206,8 @@ func exported(f *ast.File) []string {
 	return out
 }
 
-// inExported reports whether a type is part of another exported declaration: readers of that must find it, although
-// they need not name it.
+// inExported reports whether a type is part of another exported declaration: its readers must find the type, although
+// their code need not name it.
 func inExported(all []source, folder, name string) bool {
 	for _, s := range all {
 		if s.folder() != folder || strings.HasSuffix(s.path, "_test.go") {

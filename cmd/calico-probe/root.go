@@ -24,11 +24,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// quietKlog drops client-go's own messages, because the important ones also return as errors. It runs once, because
-// klog's setting is a variable without a lock.
+// quietKlog drops client-go's own messages, because important messages are also returned as errors. It runs once,
+// because klog's setting is an unlocked variable.
 var quietKlog = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
-// Run is the whole program: arguments in, exit code out.
+// Run runs the program with arguments and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	streams.Out, streams.ErrOut = ui.NewScreen(streams.Out,
 		report.Colours()), ui.NewScreen(streams.ErrOut, report.Colours())
@@ -65,8 +65,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return report.ExitTool
 }
 
-// traced runs a verb, and exports its spans if a collector is configured. It only reports spans that it could not
-// send: the exit code stays the same.
+// traced runs a verb, and exports the spans if a collector is configured. An export error is reported, but does not
+// change the exit code.
 func traced(ctx context.Context, root *cobra.Command, args []string) error {
 	stop, err := trace.Start(ctx, probe.Release)
 	if err != nil {
@@ -105,7 +105,7 @@ probe on the node. It reports the causes of faults and how to fix them.`,
 					return defaults(cmd)
 				}
 			}
-			return nil // such as version, help and completion, which must work even if the file is broken
+			return nil // such as version, help and completion, which must work with a broken file
 		},
 	}
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log each step to stderr with the elapsed time, even if stderr is not a terminal")
@@ -164,7 +164,7 @@ func aVerb(cmd *cobra.Command, args []string) error {
 	return ui.BadUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// habits maps verbs of similar tools to their equivalent here.
+// habits maps verbs of similar tools to verbs of calico-probe.
 var habits = map[string]string{
 	"check": "run NODE", "connectivity": "mesh", "debug": "shell --node NODE", "describe": "run NODE",
 	"diagnose": "run NODE", "diags": "bundle --node NODE", "doctor": "run NODE", "exec": "shell --node NODE",
@@ -180,7 +180,7 @@ func ofRun(root *cobra.Command, name string) bool {
 
 // wrongFlag explains an error about a flag, and suggests the likely intention.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // an unknown verb
+	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // the verb is unknown
 		return aVerb(cmd, verb)
 	}
 	var unknown *pflag.NotExistError
@@ -188,7 +188,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && !cmd.HasParent() && ofRun(cmd, unknown.GetSpecifiedName()):
 		err = fmt.Errorf("%w: it is a flag of '%s run'", err, cmd.CommandPath())
-	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to every name
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a single letter resembles every name
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := suggest.Nearest(unknown.GetSpecifiedName(), names); near != "" {

@@ -23,7 +23,7 @@ import (
 type runFlags struct {
 	*app
 	examine.Options
-	causesDir string // of an operator's causes
+	causesDir string // folder of an operator's causes
 }
 
 const runExample = `  # test one node
@@ -89,7 +89,7 @@ run over several nodes (--all-nodes, -l, or several --node) groups nodes with th
 	return cmd
 }
 
-// others adds the flags of the extra checks that a run does when something is wrong.
+// others adds the flags for the follow-up checks of a run with problems.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong; "+
@@ -98,7 +98,7 @@ func (o *runFlags) others(cmd *cobra.Command) {
 		"skip follow-up checks, which go beyond --profile to confirm or exclude the likeliest causes")
 }
 
-// examine does one run, as the flags configure it.
+// examine does one run with the settings of the flags.
 func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
 }
 
-// watching returns a function that shows on a terminal how many of a unit have answered, until the report is written.
-// It shows nothing if the report itself is written as answers come, or if stdout is no terminal.
+// watching returns a function that shows progress on a terminal until the report is written: how many nodes, for
+// example, have answered. It shows nothing if the report is written as answers arrive, or if stdout is not a terminal.
 func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.Watch {
 	return func(pending []string) *ui.Watch {
 		if !ui.IsTerminal(a.Out) || a.verbose || out.Lives() {
@@ -159,8 +159,8 @@ func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.
 	}
 }
 
-// unfinished writes into the files of a run without a verdict that it is unfinished: their old content is
-// gone, and an empty file would look healthy. It returns the run's own error.
+// unfinished marks a run without a verdict as unfinished in its output files. Their old content is gone, and an empty
+// file would look healthy. It returns the run's own error.
 func unfinished(out *output.Set, c *examine.Collector, came error) error {
 	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
@@ -169,7 +169,7 @@ func unfinished(out *output.Set, c *examine.Collector, came error) error {
 	r := probe.Found(probe.Unknown, "the run did not finish: %s", whyUnfinished(came))
 	r.Check = probe.CheckAnswered
 	if c.Add("", probe.Event{Type: probe.EventResult, Result: &r}) == nil {
-		_ = c.Conclude() // its exit code is not that of the run, and a file that fails reports it itself
+		_ = c.Conclude() // ignore its exit code; a file that fails reports the error itself
 	}
 	return came
 }
@@ -182,7 +182,7 @@ func whyUnfinished(came error) string {
 	return cluster.Explain(came)
 }
 
-// exitCodes lists the program's exit codes, for help.
+// exitCodes lists the program's exit codes, for the help text.
 func exitCodes() string {
 	var b strings.Builder
 	b.WriteString("Exit codes:")
@@ -224,7 +224,7 @@ func (o *runFlags) limiting(cmd *cobra.Command) {
 // viaTried begins the help of --via.
 const viaTried = "access methods to try, in this order: "
 
-// placing adds those flags of reaching that also work in a pod. A verb may exclude some access methods.
+// placing adds the flags of reaching that also work in a pod. The caller may exclude access methods.
 func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f := cmd.Flags()
 	f.StringVar(&o.Via, "via", examine.ViaAuto, viaTried+examine.ViaUsage(refused...))
@@ -232,14 +232,14 @@ func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod all capabilities instead of the few that it needs")
 }
 
-// imaging adds the flags that name the probe's image.
+// imaging adds the flags for the probe image.
 func (o *runFlags) imaging(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Image, "image", envOr(envImage, probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
 	f.StringVar(&o.PullSecret, "image-pull-secret", "", "image pull secret in the probe's namespace")
 }
 
-// noContradiction rejects flags that contradict each other.
+// noContradiction rejects conflicting flags.
 func (o *runFlags) noContradiction(cmd *cobra.Command) error {
 	if len(o.Checks) > 0 && cmd.Flags().Changed("profile") {
 		return ui.BadUsage("--checks and --profile both select checks: leave out one of them")
@@ -263,7 +263,7 @@ func (o *runFlags) completions(cmd *cobra.Command) {
 	})
 }
 
-// envImage names another image of the probe.
+// envImage is the variable that replaces the default probe image.
 const envImage = "CALICO_PROBE_IMAGE"
 
 func envOr(name, otherwise string) string {

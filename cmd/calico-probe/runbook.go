@@ -34,7 +34,7 @@ func (a *app) runbook() *cobra.Command {
 	return cmd
 }
 
-// knownToRunbooks returns the causes, checks, methods and profiles that runbooks may name.
+// knownToRunbooks returns the valid causes, checks, methods and profiles in runbooks.
 func knownToRunbooks() runbook.Known {
 	all := examine.Suite()
 	return runbook.Known{
@@ -45,7 +45,7 @@ func knownToRunbooks() runbook.Known {
 			return examine.CheckIDs(picked), err
 		},
 		Together: together,
-		// A runbook may run unattended, and the kubelet's method is for people only.
+		// A runbook may run unattended, and the access method kubelet is for people only.
 		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return injector.AccessOf(via).AsRoot }),
 		Profiles: examine.ProfileNames(),
 	}
@@ -59,7 +59,7 @@ func folders(cmd *cobra.Command, dirs *[]string) {
 	}
 }
 
-// library returns the built-in runbooks and those in folders.
+// library returns the built-in runbooks and the runbooks in folders.
 func library(dirs []string) ([]runbook.Item, error) {
 	items, err := runbook.Library(knownToRunbooks(), dirs...)
 	if err != nil {
@@ -68,12 +68,12 @@ func library(dirs []string) ([]runbook.Item, error) {
 	return items, nil
 }
 
-// isFile reports whether an argument is the path of a runbook, not a name.
+// isFile reports whether an argument is the path of a runbook, not its name.
 func isFile(name string) bool {
 	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// findRunbook returns the runbook of a name or a file. Errors in the runbook are wrong usage.
+// findRunbook returns the runbook with a name or in a file. Errors in the runbook are usage errors.
 func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	if isFile(name) {
 		it := runbook.ReadFile(name, knownToRunbooks())
@@ -104,7 +104,7 @@ func namesOf(items []runbook.Item) []string {
 	return out
 }
 
-// completeRunbook completes the name of a runbook, and leaves files to the shell.
+// completeRunbook completes the name of a runbook, and leaves file names to the shell.
 func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		items, err := library(*dirs)
@@ -255,7 +255,7 @@ wait longer than the limit of the whole runbook.`,
 func filesToLint(args []string) ([]string, error) {
 	var out []string
 	for _, name := range args {
-		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading it later returns the error
+		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading the file later returns the error
 			out = append(out, name)
 			continue
 		}
@@ -298,7 +298,7 @@ func (a *app) runbookRecord() *cobra.Command {
 	return cmd
 }
 
-// fromJournal writes the record that a journal holds.
+// fromJournal writes the record of a journal.
 func fromJournal(out *output.Set, journal string) error {
 	j, err := runbook.OpenJournal(journal, false)
 	if err != nil {
@@ -340,7 +340,7 @@ func recordFormats() []report.Format {
 	}
 }
 
-// writeHead, writeStep and writeEnd write a record to an output step by step.
+// writeHead, writeStep and writeEnd write the parts of a record to an output.
 func writeHead(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
@@ -360,8 +360,8 @@ func writeStep(to *output.Place, e runbook.Entry) error {
 	return nil
 }
 
-// writeEnd writes the outcome of a record. It also writes formats that are one document, even if
-// the record has no outcome.
+// writeEnd writes the outcome of a record. For formats that are one document, it writes the whole record, even without
+// an outcome.
 func writeEnd(out *output.Set, r *runbook.Record) error {
 	return out.Each(func(to *output.Place) error {
 		switch {

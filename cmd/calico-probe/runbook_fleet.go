@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// manyNodes returns the options of a fleet step.
+// manyNodes returns the run options of a fleet step.
 func manyNodes(one examine.Options, f runbook.Fleet) fleet.Options {
 	one.Node, one.Via, one.FailOn = "", injector.MethodAPI, examine.FailOnFail
 	if f.Via != "" {
@@ -23,7 +23,7 @@ func manyNodes(one examine.Options, f runbook.Fleet) fleet.Options {
 	return fleet.Options{Options: one, Nodes: f.Names, Select: f.Selector, All: len(f.Names) == 0 && f.Selector == ""}
 }
 
-// together returns the checks that a fleet step runs.
+// together returns the checks of a fleet step.
 func together(f runbook.Fleet) ([]string, error) {
 	return manyNodes(examine.Options{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, f).Picked()
 }
@@ -44,7 +44,7 @@ func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fl
 	return out, err
 }
 
-// agree asks for consent before a runbook places probes on many nodes, counted over all its steps.
+// agree asks for consent before a runbook places probes on many nodes, counted over all steps.
 func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []string) error {
 	if !o.once(r).Places() {
 		return nil
@@ -66,7 +66,7 @@ func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []strin
 	return err
 }
 
-// fleetRun does one run over many nodes, up to its verdict.
+// fleetRun does one run over many nodes and waits for its verdict.
 func fleetRun(ctx context.Context, client *examine.Client, opts fleet.Options, sink report.Sink) error {
 	run, err := fleet.New(client, opts)
 	if err != nil {

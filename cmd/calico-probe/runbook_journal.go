@@ -24,13 +24,12 @@ const (
 	journalsKept = 100
 )
 
-// droppedFlags are flags that a journal does not keep: secrets, and flags that only concern one call.
+// droppedFlags are the flags that a journal omits: secrets, and flags that concern only one call.
 var droppedFlags = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
 	"yes"}
 
-// isKept reports whether a journal keeps a flag. Addresses of a server or a proxy are kept only if
-// they consist of scheme, host and port. The rest may be secret: a user name and password, or a
-// token in the path.
+// isKept reports whether a journal keeps a flag. The address of a server or proxy is kept only if it consists of
+// scheme, host and port. Other parts may be secret: user name and password, or a token in the path.
 func isKept(name, value string) bool {
 	if slices.Contains([]string{"server", "proxy-url"}, name) {
 		_, at, ok := strings.Cut(value, "://")
@@ -57,7 +56,7 @@ func (o *runbookOptions) secretFlags() string {
 	return out.String()
 }
 
-// flagsToKeep returns the flags of this call that a resumed runbook uses again.
+// flagsToKeep returns the flags of this call that a resumed runbook reuses.
 func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	out := map[string][]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -79,8 +78,8 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	return out
 }
 
-// setAgain sets a flag to its value in the journal, unless it is set now. New answers and actions
-// are added to the old ones.
+// setAgain sets a flag to its value in the journal, unless it is set now. New answers and actions are added to the
+// answers and actions in the journal.
 func setAgain(cmd *cobra.Command, name string, values []string) error {
 	f := cmd.Flags().Lookup(name)
 	switch {
@@ -111,8 +110,8 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	return f.Value.Set(values[0])
 }
 
-// apiOf identifies the API of a configuration without secrets. A path distinguishes clusters behind
-// one host, but may hold a token, so apiOf only returns its checksum.
+// apiOf identifies the API of a configuration without secrets. A path distinguishes clusters behind one host, but may
+// contain a token. So apiOf returns only the path's checksum.
 func apiOf(config *rest.Config) (string, error) {
 	at, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -126,8 +125,8 @@ func apiOf(config *rest.Config) (string, error) {
 	return name, nil
 }
 
-// createJournal creates the journal at --journal, or in the user's folder for state. If that folder
-// is not writable, the runbook still runs, but cannot be resumed.
+// createJournal creates the journal at --journal, or in the user's state folder. If that folder is not writable, the
+// runbook still runs, but cannot be resumed.
 func (o *runbookOptions) createJournal(b runbook.Header) (*runbook.Journal, error) {
 	if o.journal != "" {
 		j, err := runbook.CreateJournal(o.journal, b)

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// stopwatch calls over after it has run for the time left. It is stopped while a person answers a
-// question, or repairs something first: that time does not count for the runbook.
+// stopwatch calls over when the runbook's remaining time has passed. It stops while a person answers a question or
+// makes a repair, so that this time does not count.
 type stopwatch struct {
 	left  time.Duration
 	over  func()
@@ -33,13 +33,13 @@ func (s *stopwatch) stop() {
 	}
 }
 
-// lineRead is a line of the terminal, or the error of reading it.
+// lineRead is a line read from the terminal, or the read error.
 type lineRead struct {
 	text string
 	err  error
 }
 
-// noPerson returns why no person answers: the end of the terminal, or a crash.
+// noPerson returns why no person answers: the terminal was closed, or reading crashed.
 func (l lineRead) noPerson() error {
 	if errors.As(l.err, new(*probe.Crash)) {
 		return l.err
@@ -47,8 +47,7 @@ func (l lineRead) noPerson() error {
 	return runbook.ErrNoPerson
 }
 
-// readLine reads a line that a person types, until the context ends. It ignores what was typed
-// before the question.
+// readLine reads a line that a person types, until the context ends. It ignores input typed before the question.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
 	o.clock.stop()
 	defer o.clock.run()
@@ -74,7 +73,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	}
 	select {
 	case l, more := <-o.lines:
-		if l.err != nil || !more { // Ctrl-D, or the terminal has gone
+		if l.err != nil || !more { // Ctrl-D, or the terminal was closed
 			fmt.Fprintln(o.ErrOut)
 			return "", l.noPerson()
 		}
@@ -85,7 +84,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	}
 }
 
-// readLines passes on the lines of a terminal until its end.
+// readLines forwards the lines of a terminal until it is closed.
 func readLines(in *bufio.Reader, lines chan<- lineRead) {
 	for {
 		text, err := in.ReadString('\n')
@@ -117,7 +116,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 	return o.readLine(ctx, prompt+" ")
 }
 
-// confirm shows what an action would do, and returns true if the user types the name of its step.
+// confirm shows the effect of an action, and returns true if the user types the name of its step.
 func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
 	if !o.atTerminal() {
 		return false, runbook.ErrNoPerson
@@ -129,7 +128,7 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 			fmt.Fprintf(w, "  NOT saved: %s\n", probe.OneLine(k.Failed))
 		}
 		for _, line := range k.Lines {
-			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // with its columns and indents
+			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // keep columns and indents
 		}
 	}
 	fmt.Fprintf(w, "\n%s\n  touches: %s\n  command: %s\n  dry run:\n", probe.OneLine(p.Says), probe.OneLine(p.Touches), probe.OneLine(runbook.Quoted(p.Command)))
@@ -144,7 +143,7 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	}
 	prompt := fmt.Sprintf("to run this action, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)
-	// mistyped, or "yes"
+	// a typing error, or "yes"
 	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) {
 		text, err = o.readLine(ctx, fmt.Sprintf("%q is not the name of the step (Enter skips the action); %s", text, prompt))
 	}

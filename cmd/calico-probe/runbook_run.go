@@ -27,16 +27,16 @@ import (
 type runbookOptions struct {
 	*runFlags
 	client          *examine.Client
-	quiet           bool // Waits alone reports the progress of its runs
+	quiet           bool // only Waits reports the progress of its runs
 	out             output.Set
 	dirs            []string
 	params, answers []string
 	actions         []string
 	resume, journal string
 	runTimeout      time.Duration
-	placed          map[string]bool // nodes that its steps placed probes on
-	lines           chan lineRead   // what the user types, once there was a question
-	clock           stopwatch       // of the whole runbook
+	placed          map[string]bool // nodes on which its steps placed probes
+	lines           chan lineRead   // lines that the user types, after the first question
+	clock           stopwatch       // measures the whole runbook
 }
 
 const runbookExample = `  # run the runbook for the alert KubeNodeNotReady manually
@@ -114,7 +114,7 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	o.completions(cmd)
 }
 
-// completeActions completes the actions of the runbook that is named.
+// completeActions completes the actions of the named runbook.
 func (o *runbookOptions) completeActions(_ *cobra.Command, args []string, _ string) ([]string,
 	cobra.ShellCompDirective) {
 	if len(args) == 0 {
@@ -148,7 +148,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.hasNode(cmd.Context()); err != nil { // its journal could never be resumed
+	if err := o.hasNode(cmd.Context()); err != nil { // otherwise its journal could never be resumed
 		return err
 	}
 	header := runbook.Header{
@@ -163,7 +163,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	return o.walk(cmd.Context(), it.Runbook, j, answers)
 }
 
-// goOn resumes the runbook of a journal.
+// goOn resumes a runbook from its journal.
 func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if o.journal != "" {
 		return ui.BadUsage("--resume continues its own journal: leave out --journal")
@@ -179,7 +179,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	}
 	defer func() {
 		if err != nil && !errors.As(err, new(ui.Exit)) {
-			_ = j.Close() // it may be closed already
+			_ = j.Close() // may already be closed
 		}
 	}()
 	rb, err := runbook.Load(j.Header.File, []byte(j.Header.Source), knownToRunbooks())
@@ -209,8 +209,8 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	return o.walk(cmd.Context(), rb, j, answers)
 }
 
-// given parses the parameters and answers of the command line, adds the parameters that a resumed
-// runbook had, and validates them against the runbook.
+// given parses the parameters and answers of the command line. It adds the parameters of a resumed runbook, and
+// validates all of them against the runbook.
 func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params,
 	answers map[string]string, err error) {
 	if params, err = pairs("param", "NAME=VALUE", o.params); err != nil {
@@ -238,8 +238,8 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	return out, nil
 }
 
-// ready validates the flags against each other and against the input file. It returns the API
-// that the runbook will use; "" is none.
+// ready validates the flags against each other and against the input file. It returns the API that the runbook will
+// use, or "".
 func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err := o.out.Open(o.Out, output.Inputs(o.In, read)...); err != nil {
 		return "", err
@@ -251,7 +251,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err := one.Complete(); err != nil {
 		return "", err
 	}
-	o.Node = one.Node // with --via local it is this host
+	o.Node = one.Node // with --via local the node is this host
 	if o.client, err = o.app.client(); err != nil {
 		return "", err
 	}
@@ -266,8 +266,8 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return apiOf(config)
 }
 
-// hasNode returns an error if the cluster lacks the node, or if the user may not read it. It
-// ignores an unreachable API: the runbook reports that, and can be resumed later.
+// hasNode returns an error if the cluster lacks the node, or if the user may not read it. It ignores an unreachable
+// API: the runbook reports this and can be resumed later.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if injector.AccessOf(o.Via).Here() {
 		return nil
@@ -282,7 +282,7 @@ func (o *runbookOptions) hasNode(ctx context.Context) error {
 	return nil
 }
 
-// once returns the options of one run of the runbook, as if a user had typed them.
+// once returns the options for one run of the runbook, as if a user had set them.
 func (o *runbookOptions) once(r runbook.Run) examine.Options {
 	one := o.Options
 	one.Checks, one.Skip, one.Profile, one.Via = r.Checks, r.Skip, cmp.Or(r.Profile,
@@ -315,7 +315,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			},
 			Progress: func(text string) { o.speaking().Progress("%s", text) },
 			Say:      func(text string) { ui.Say(o.ErrOut, "%s", text) },
-			Waits: func(text string) { // it alone reports the progress of its runs
+			Waits: func(text string) { // only the runbook reports the progress of its runs
 				if o.quiet = text != ""; !o.quiet {
 					person.leave()
 					return
@@ -350,8 +350,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	return o.out.Close(err)
 }
 
-// speaking returns the client that prints messages for a person. While the runbook prints its own
-// progress, that client is quiet.
+// speaking returns the client that prints messages for a person. The client is quiet while the runbook prints its
+// progress.
 func (o *runbookOptions) speaking() *examine.Client {
 	if o.quiet {
 		return o.client.Quiet()
@@ -372,7 +372,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	return run, err
 }
 
-// nodes returns the nodes of a selector, or a number of ready ones, without the node besides.
+// nodes returns the nodes of a selector, or a number of ready nodes, without the node besides.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
 	client, err := o.client.Reader()
 	if err != nil {
@@ -390,7 +390,7 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 		return nil, errors.New(cluster.Explain(err))
 	}
 	var out []string
-	for _, s := range slices.Backward(all) { // the healthiest are last
+	for _, s := range slices.Backward(all) { // the healthiest nodes are last
 		if s.Node != besides && s.Status == probe.OK && len(out) < n.Others {
 			out = append(out, s.Node)
 		}

@@ -78,7 +78,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 		t.Errorf("it leads to %v, and was to lead to %v", got, want)
 	}
 
-	// What a killed client left is removed by a later one; this is what is there then.
+	// A later client removes the file that a killed client left.
 	must.Do(t, os.Chtimes(name, time.Time{}, time.Now().Add(-25*time.Hour)))
 	there := func() []string { found, _ := filepath.Glob(filepath.Join(own, "*")); return found }
 	next, removeNext, err := lead()
@@ -131,7 +131,7 @@ func TestJournalHasNoSecret(t *testing.T) {
 	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n" +
 		"  steps: [{run: {via: api}}, {name: q, ask: {question: 'is it?', options: [later, now], default: later, later: later}}]\n"
 	must.Do(t, os.WriteFile(book, []byte(text), 0o600))
-	// Nobody listens there: the runbook is incomplete, and its journal can be gone on with.
+	// The port is closed: the runbook is incomplete, and its journal can be resumed.
 	secret := []string{"--server", "https://joe:hush@127.0.0.1:1/k8s/clusters/hush", "--proxy-url", "http://joe:hush@127.0.0.1:1", "--token", "hush", "--run-timeout", "2s", "--cache-dir", dir}
 	_, out, said := typedBook(t, append([]string{"run", book, "--node", "a", "--journal", journal, "-o",
 		"json=" + record}, secret...)...)

@@ -100,7 +100,7 @@ func TestSchemasRefuse(t *testing.T) {
 	t.Parallel()
 	n := nights(t)[0]
 	_, report, _ := call(t, "analyze", n.file, "-o", "json")
-	for name, c := range map[string][][2]string{ // of a good document: what is taken away or replaced, by what
+	for name, c := range map[string][][2]string{ // changes to a valid document: removed or replaced parts
 		"report": {{}, {`"status": "`, `"status": "f`}, {`"node": `, `"nod": `}, {`"kind": "Report"`, `"kind": "Other"`},
 			{`"confidence": "`, `"confidence": "very `}, {`"verdict": "`, `"verdict": "not `}, {`"exit": `,
 				`"exit": 1`}, {`"results": [`, `"others": [`}},

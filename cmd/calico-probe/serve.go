@@ -30,17 +30,17 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runFlags   // how a node is checked, the same for every alert
+	*runFlags   // how to check a node; the same for every alert
 	client      *examine.Client
 	listen      string
 	health      string // address of the health checks
-	insecure    bool   // accept tokens without TLS
+	insecure    bool   // accept tokens over plain HTTP
 	store       string
 	config      string
 	checkConfig bool
 	logFormat   string
 	external    string   // the public URL
-	dirs        []string // of runbooks
+	dirs        []string // folders of runbooks
 	books       map[string]runbook.Item
 	access      gate.Access
 	asks        *probe.Cluster
@@ -146,7 +146,7 @@ func (o *serveOptions) checkAccess() error {
 	return nil
 }
 
-// checkListeners rejects addresses that are invalid or the same.
+// checkListeners rejects invalid and duplicate addresses.
 func (o *serveOptions) checkListeners() error {
 	host, port, err := listened("--listen", o.listen)
 	if err != nil {
@@ -179,15 +179,15 @@ func listened(flag, at string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// isLoopback reports whether only this machine can reach a listening address.
+// isLoopback reports whether a listening address is reachable from this machine only.
 func isLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	at, bad := netip.ParseAddr(host)
 	return err == nil && (host == "localhost" || bad == nil && at.Unmap().IsLoopback())
 }
 
-// routes returns the routes of the file, or else those that runbooks declare. It also sets the
-// limits.
+// routes returns the routes of the file, or else the routes that runbooks declare. It also sets the limits of the
+// server.
 func (o *serveOptions) routes() (alerts.Routes, error) {
 	log := o.logger()
 	var err error
@@ -229,9 +229,8 @@ func (o *serveOptions) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.ErrOut, nil))
 }
 
-// trustPublicCAs trusts the embedded public CAs if the system has no CAs. The image of 'serve' has
-// none, and a runbook may notify over HTTPS. Other verbs trust what their machine trusts. It must
-// be called at most once, because x509 panics the second time.
+// trustPublicCAs trusts the embedded public CAs if the system has no CAs. The image of 'serve' has none, and a runbook
+// may notify over HTTPS. Other verbs trust the CAs of their machine. Call it at most once: x509 panics the second time.
 func trustPublicCAs() error {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {
@@ -239,7 +238,7 @@ func trustPublicCAs() error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading the public CAs: %w", err)
-		case root.Constraint != nil: // distrusted after some date
+		case root.Constraint != nil: // distrusted for certificates after a date
 			pool.AddCertWithConstraint(cert, root.Constraint)
 		default:
 			pool.AddCert(cert)
@@ -287,7 +286,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	defer func() { _ = server.Close() }() // the folder, which ends with the process too
+	defer func() { _ = server.Close() }() // removed with the process anyway
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -315,13 +314,13 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 		return o.lookAtMany(ctx, client, run, job)
 	}
 	if job.Procedure.Runbook != "" {
-		run.Profile = string(probe.Standard) // for runs that name none
+		run.Profile = string(probe.Standard) // for runs without a profile
 		return o.follow(ctx, log, client, run, job, folder)
 	}
 	return plainRun(ctx, client, run)
 }
 
-// firstOf summarizes a run in a line.
+// firstOf summarizes a run in one line.
 func firstOf(run report.Run) string {
 	if len(run.Causes) > 0 {
 		c := run.Causes[0]
@@ -362,7 +361,7 @@ const (
 // maxURL leaves room for the rest of an event's message, which has at most 1 KiB.
 const maxURL = 200
 
-// reachedAt reports whether a report's path can be appended to it.
+// reachedAt reports whether a report's path can be appended to the URL.
 func reachedAt(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
@@ -373,8 +372,8 @@ func badExternalURL() error {
 	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d characters", maxURL)
 }
 
-// eventOf returns the reason and the message of a job's event on a node. The report comes after
-// the cause, which may be cut; external is the server's public URL, if known.
+// eventOf returns the reason and the message of a job's event on a node. The message has the cause, which may be
+// truncated, then the report's URL. external is the server's public URL, if known.
 func eventOf(job alerts.Job, external string) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
 	says := probe.Cut(job.Says, 600)
@@ -391,7 +390,7 @@ func eventOf(job alerts.Job, external string) (reason, note string) {
 	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: %s)", job.Verdict, says, probe.Cut(probe.OneLine(job.Alerts[0].Name), 100), at)
 }
 
-// logged writes a run's messages to the log.
+// logged forwards a run's messages to the log.
 type logged struct{ log *slog.Logger }
 
 func (l logged) Write(b []byte) (int, error) {

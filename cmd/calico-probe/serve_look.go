@@ -26,13 +26,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// servant is the user name in the journal if an alert starts the runbook.
+// servant is the user name in the journal of a runbook that an alert starts.
 const servant = "calico-probe serve"
 
-// startable returns the runbooks that an alert can start, by name: valid ones that need no input
-// beyond the alert's. It passes the others to odd. A runbook of a folder that is invalid, or that
-// declares alerts and cannot run for them, is an error: its alerts would start nothing, or the
-// runbook that it replaces.
+// startable returns the runbooks that an alert can start, by name. They are valid and need only the alert's input. It
+// passes all other runbooks to odd. For a runbook of a folder, it returns an error if that is invalid, or declares
+// alerts but cannot run for them. Such alerts would start nothing, or the runbook that it replaces.
 func startable(dirs []string, odd func(name, why string)) (map[string]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {
@@ -84,10 +83,10 @@ func unattended(steps []runbook.Step) error {
 	return nil
 }
 
-// routesOf returns the routes that the runbooks declare, the user's before the built-in ones.
+// routesOf returns the routes that runbooks declare, those of the user's runbooks first.
 func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	var own, builtIn []alerts.Answer
-	by := map[string]string{} // the user's runbooks, by the alert that they answer
+	by := map[string]string{} // the user's runbooks by alert
 	for _, name := range slices.Sorted(maps.Keys(books)) {
 		for _, match := range books[name].Alerts {
 			alert, matchers, err := runbook.Alert(match)
@@ -137,7 +136,7 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *exa
 	return reported(r)
 }
 
-// world returns what a runbook may do for an alert.
+// world returns the abilities of a runbook that an alert starts.
 func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run examine.Options) runbook.World {
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
@@ -169,7 +168,7 @@ func viaInPod() string {
 	return strings.Join(slices.DeleteFunc(injector.FallbackNames(), func(m string) bool { return !worksInPod(m) }), ",")
 }
 
-// viaOfServe describes the values of --via here.
+// viaOfServe describes the values of --via for serve.
 func viaOfServe() string { return examine.ViaUsage(injector.PersonNames()...) }
 
 // worksInPod reports whether an access method works in a pod.
@@ -203,9 +202,8 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 	}, nil
 }
 
-// journalOf opens the journal of a job, or creates one. It replaces a journal of another version,
-// and an invalid one: the program was killed while it wrote the first line. A finished journal is
-// only read.
+// journalOf opens the journal of a job, or creates one. It replaces a journal of another version. It also replaces an
+// invalid journal: the program was killed while writing the first line. It only reads a finished journal.
 func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 	folder string) (*runbook.Runbook, *runbook.Journal, error) {
 	name := filepath.Join(folder, "journal")
@@ -229,7 +227,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	if !j.Ended {
-		if err := j.Resume(servant); err != nil { // the runbook continues, as it does if a later line cannot be written
+		if err := j.Resume(servant); err != nil { // the runbook continues, as after any later write error
 			log.Warn(probe.OneLine(err.Error()), "job", job.ID)
 		}
 	}
@@ -238,7 +236,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 
 func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbook, *runbook.Journal, error) {
 	rb := o.books[job.Procedure.Runbook].Runbook
-	if rb == nil { // the job is older than a change of the runbooks
+	if rb == nil { // the runbook was removed after the job was created
 		return nil, nil, fmt.Errorf("runbook %s no longer exists", job.Procedure.Runbook)
 	}
 	params, _, err := rb.Given(nil, nil, nil)
@@ -252,8 +250,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	return rb, j, err
 }
 
-// conclusion summarizes a runbook in a line: its conclusion, and for a fault the last cause on
-// the node.
+// conclusion summarizes a runbook in one line: its conclusion, and for a fault the node's last cause.
 func conclusion(r *runbook.Record) string {
 	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
@@ -311,8 +308,8 @@ func storedPage(b []byte) (page.Page, error) {
 	return p, nil
 }
 
-// bounded keeps at most alerts.MaxJSON+1 bytes of a report in memory: the last byte shows that
-// the report is too large to store.
+// bounded keeps at most alerts.MaxJSON+1 bytes of a report in memory. The extra byte shows that the report is too large
+// to store.
 type bounded struct{ kept bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

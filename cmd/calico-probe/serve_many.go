@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookAtMany judges all nodes once, for alerts about many nodes: all by the API, and by probes a few in each zone of
-// the nodes that the alerts name.
+// lookAtMany does one run for alerts about many nodes. It judges all nodes from the API. Probes run on a few nodes in
+// each zone of the nodes in the alerts.
 func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, run examine.Options,
 	job alerts.Job) (alerts.Report, error) {
 	run.Node, run.Via = "", manyVia(run.Via)
@@ -37,7 +37,7 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		forms = append(forms, sink)
 	}
 	err := fleetRun(ctx, client, opts, forms)
-	if refused, is := errors.AsType[*injector.PlacementError](err); is { // the API alone is enough to continue
+	if refused, is := errors.AsType[*injector.PlacementError](err); is { // continue with the API alone
 		client.Note("no probe was placed on any node: %v", refused)
 		opts.Via = injector.MethodAPI
 		err = fleetRun(ctx, client, opts, forms)
@@ -52,7 +52,7 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		Markdown: text.kept.Bytes()}, nil
 }
 
-// sinks passes each event to all its sinks in turn.
+// sinks passes each event to all sinks in turn.
 type sinks []report.Sink
 
 func (all sinks) Event(ev probe.Event) error {
@@ -64,7 +64,7 @@ func (all sinks) Event(ev probe.Event) error {
 	return nil
 }
 
-// manyVia returns the access method for many nodes, given those for one: pod if they include it, otherwise api.
+// manyVia returns the access method for many nodes: pod if the methods for one node include it, otherwise api.
 func manyVia(via string) string {
 	if slices.Contains(strings.Split(via, ","), injector.MethodPod) {
 		return injector.MethodPod
@@ -72,7 +72,7 @@ func manyVia(via string) string {
 	return injector.MethodAPI
 }
 
-// manySay summarizes a run over many nodes in a line.
+// manySay summarizes a run over many nodes in one line.
 func manySay(came report.Fleet) string {
 	if len(came.Groups) == 0 {
 		return fmt.Sprintf("all %d nodes are healthy", len(came.Nodes))
@@ -96,11 +96,11 @@ func manySay(came report.Fleet) string {
 	return strings.Join(says, "; ")
 }
 
-// maxEvents bounds the nodes that get an event about a run over many nodes.
+// maxEvents is the maximum number of nodes that get an event about a run over many nodes.
 const maxEvents = 100
 
-// tellEach writes an event on the node of a job, or on each node that its alerts name. It returns false if it wrote
-// none, because every node had too many events recently or the alerts name no node.
+// tellEach writes an event on a job's node, or on each node in its alerts. It returns false if it wrote no event: the
+// alerts name no node, or every node had too many events recently.
 func tellEach(job alerts.Job, tell func(id, node string) (bool, error)) (written bool, err error) {
 	if !job.Procedure.Many {
 		return tell(job.ID, job.Node)

@@ -178,7 +178,7 @@ func TestServeVia(t *testing.T) {
 	}
 }
 
-// TestServeTakesNoSSH requires that a step with any method gets none that needs keys.
+// TestServeTakesNoSSH requires that a step with any method never uses one that needs keys.
 func TestServeTakesNoSSH(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ serve, step, want string }{
@@ -379,7 +379,7 @@ func TestServeNodeNames(t *testing.T) {
 	})
 }
 
-// TestServeBounded requires that no more of a report is kept than shows that it is too large.
+// TestServeBounded requires a limit for the kept part of an oversized report.
 func TestServeBounded(t *testing.T) {
 	t.Parallel()
 	var b bounded
@@ -397,7 +397,7 @@ func TestServeBounded(t *testing.T) {
 	}
 }
 
-// TestServeBoundsRecords requires the same for the record of a runbook, in both formats.
+// TestServeBoundsRecords requires the same limit for the record of a runbook, in both formats.
 func TestServeBoundsRecords(t *testing.T) {
 	t.Parallel()
 	big := runbook.Entry{Kind: "note", Text: strings.Repeat("x", alerts.MaxJSON+1000)}

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookups are the commands that contact neither the API nor a node.
+// lookups are the commands that use neither the API nor a node.
 func lookups() []*prompt.Command {
 	return []*prompt.Command{
 		{

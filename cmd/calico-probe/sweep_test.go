@@ -43,7 +43,7 @@ func failingAt(t *testing.T, kubeconfig string, nth int64, by string) (string, *
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		default:
-			proxy.ServeHTTP(httptest.NewRecorder(), r) // reads the body: only then the connection's end is seen
+			proxy.ServeHTTP(httptest.NewRecorder(), r) // reads the body: only then is the closed connection noticed
 			<-r.Context().Done()
 		}
 	}))
@@ -100,8 +100,8 @@ func sweptLeftovers(t *testing.T) (string, func(int, string) string) {
 	}
 }
 
-// TestEachCallFails fails each call of a verb once in each way. A fault stays a fault, or the run is incomplete, and
-// nothing is reported as done that was not.
+// TestEachCallFails fails each call of a verb once in each way. A fault stays a fault, or the run is incomplete. Failed
+// actions are never reported as done.
 func TestEachCallFails(t *testing.T) {
 	t.Parallel()
 	for _, v := range sweptVerbs() {

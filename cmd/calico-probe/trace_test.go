@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestTraces sends the spans of a run to an endpoint. The path of the API server's address, which may be a secret, is
-// in none of them.
+// TestTraces sends the spans of a run to an endpoint. No span has the path of the API server's URL, which may be
+// secret.
 func TestTraces(t *testing.T) {
 	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
 	var mu sync.Mutex

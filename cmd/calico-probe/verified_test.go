@@ -26,8 +26,8 @@ import (
 )
 
 // TestAPIServerIsVerified points the verbs that connect to a cluster at an API server whose certificate another CA
-// signed. Each must fail and say why, and must not send a request: that would carry the user's token. With the right CA
-// each does send one.
+// signed. Each verb must fail with the reason, without sending a request, which would contain the user's token. With
+// the right CA, each verb sends a request.
 func TestAPIServerIsVerified(t *testing.T) {
 	t.Parallel()
 	var good, bad atomic.Int64 // requests with the token of either kubeconfig

@@ -35,8 +35,8 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-// bare adds the program without a verb: its help, or its version. It does not use cobra's --version, because that
-// prints a template. Templates may call any method, so the linker would keep the methods of the whole program.
+// bare adds the actions without a verb: help and version. It avoids cobra's --version, which prints a template.
+// Templates may call any method, so the linker would keep all methods of the program.
 func (a *app) bare(root *cobra.Command) {
 	version := root.Flags().Bool("version", false, "same as the verb version")
 	root.Args = func(cmd *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ type identity struct {
 	Revision string `json:"revision"`
 	Platform string `json:"platform"`
 	Wire     int    `json:"wireFormat"`
-	// The default images; those of a release have a digest.
+	// The default images; images of a release have a digest.
 	Image   string `json:"probeImage"`
 	Toolbox string `json:"toolboxImage"`
 }
@@ -77,7 +77,7 @@ func versions() string {
 	return fmt.Sprintf("calico-probe %s (%s, %s, wire format %d)\nprobe image %s\ntoolbox image %s\n", b.Version, b.Revision, b.Platform, b.Wire, b.Image, b.Toolbox)
 }
 
-// revision returns the commit of this build, if the build recorded it.
+// revision returns the recorded commit of this build, or "".
 func revision() string {
 	rev := setting("vcs.revision")
 	if rev == "" {

@@ -71,7 +71,7 @@ func TestWhereIsSaid(t *testing.T) {
 	_, first, _ := strings.Cut(stream, "\n")
 	old := write("old.ndjson", strings.NewReplacer(`"seq":1`, `"seq":0`, `"seq":2`, `"seq":1`, `"seq":3`, `"seq":2`,
 		`"seq":4`, `"seq":3`).Replace(first))
-	// A run that reached nobody has its beginning and its verdict alone.
+	// A run that reached no node has only its start and its verdict.
 	begun, rest, _ := strings.Cut(stream, "\n")
 	_, verdict, _ := strings.Cut(rest, `{"seq":4,`)
 	asked := write("none.ndjson", begun+"\n"+`{"seq":1,`+strings.Replace(verdict, `"healthy","exit":0`,

@@ -2,5 +2,5 @@
 
 package main
 
-// held lists the access that this process has. Only Linux reports it.
+// held lists the access of this process, which only Linux reports.
 func held() []string { return nil }

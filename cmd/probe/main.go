@@ -18,14 +18,15 @@
 //	{"type":"beat"}
 //	{"type":"end"}
 //
-// The answer to a plan is a start event, any number of results, and an end event. The answer to a call of a tool is a
-// start event, the tool's output in out events, and an end event with the outcome. The probe handles requests one after
-// another, in the order of arrival. IDs increase. A client that lost its connection repeats its requests, so the probe
-// ignores an ID that is not higher than all before it. A request without an ID, or with 0, is always new.
+// The answer to a plan is a start event, any number of results, and an end event. The answer to a tool call is a start
+// event, the tool's output in out events, and an end event with the outcome. The probe handles requests in the order of
+// arrival, one at a time. IDs increase. A client that lost its connection repeats its requests, so the probe ignores an
+// ID that is not higher than all earlier IDs. A request without an ID, or with 0, is always new.
 //
-// stop ends the request with that ID, also before it has begun. The probe still sends the results that it has, and the
+// stop ends the request with that ID, even before the request begins. The probe still sends the results so far, and the
 // end event has "stopped":true. typed is for the running call with that ID: bytes for its input (base64), the new size
-// of its terminal, or both. For any other ID it is dropped. end makes the probe finish its requests and exit. Events:
+// of its terminal, or both. For any other ID, typed is dropped. end makes the probe finish its requests and exit.
+// Events:
 //
 //	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","node":"worker-3","way":"ssh","id":1,"time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
@@ -39,38 +40,38 @@
 //	{"seq":8,"type":"end","end":{"results":0,"counts":{},"elapsed_ns":90000,"outcome":{"check":"ping","status":"ok","saw":"..."}}}
 //	{"seq":6,"type":"resume"}
 //
-// Every event is one line of less than 4096 bytes, written at once. seq counts from 0 without gaps over the life of the
-// process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines
+// Every event is one line of less than 4096 bytes, written with one write. seq counts from 0 without gaps over the life
+// of the process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines
 // included: text, or data (base64) if the bytes are not text.
 //
 // If the call has a key (32 bytes, base64, new for each call), every piece is sealed: data is a nonce of 12 bytes, the
-// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read what a tool shows its
-// user. Without a key, and from a probe that does not support keys, output is plain. Results of a plan always are.
+// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read a tool's output. Output
+// is plain without a key, and from a probe that does not support keys. Results of a plan are always plain.
 //
 // A stream without an end event is incomplete. The answer to a plan without checks is a start event that lists the
-// tools ("tools"). A probe that lists none is older than the tools and takes no calls. A start event has the ID of the
-// request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an existing
-// field changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
+// tools ("tools"). A probe that lists no tools is older than the tools and accepts no calls. A start event has the ID
+// of the request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an
+// existing field changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
 //
-// A client accepts no longer line than that, and at most 20,000 events or 8 MiB of memory in the answer to one request,
-// not counting a tool's output. It drops results of checks that it did not request. An answer with such results, or
-// without a requested check, is incomplete.
+// A client rejects longer lines. It accepts at most 20,000 events or 8 MiB of memory in the answer to one request,
+// without a tool's output. It drops results of unrequested checks. An answer with unrequested results, or without a
+// requested check, is incomplete.
 //
 // If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection. It
-// ends the line that it may have left unfinished, requests all events from number seq on with resume, and repeats every
-// request without an end event. The resume event has no number of its own: its seq is the number of the event that
-// follows. The probe keeps the last 4 MiB of its events. If the requested ones are no longer kept, seq is higher than
-// requested, and older requests may never get an end event.
+// ends a possibly unfinished line. With resume, it requests all events from number seq on. It repeats every request
+// without an end event. The resume event is not numbered: its seq is the number of the next event. The probe keeps the
+// last 4 MiB of its events. If the requested events are no longer kept, seq is higher than requested, and older
+// requests may never get an end event.
 //
-// The probe exits when stdin is closed (a container's client may lose its connection without that), on the request end,
-// after 30 seconds without a request, or after --life. If the client is gone, a running plan is still answered, and a
-// call is stopped. Clients send a beat every 5 seconds.
+// The probe exits when stdin is closed, on the request end, after 30 seconds without a request, or after --life. A lost
+// connection to a container may leave stdin open. If the client is gone, the probe finishes a running plan and stops a
+// call. Clients send a beat every 5 seconds.
 //
 // # Exit codes
 //
 // 0: every request was answered, whatever the results. 1: a request could not be answered. 2: wrong arguments. With
-// --plugin it uses the codes of node-problem-detector's custom plugins: 0: nothing is broken. 1: a check failed.
-// 2: unknown, or wrong arguments.
+// --plugin, probe uses the exit codes of node-problem-detector's custom plugins: 0: nothing is broken. 1: a check
+// failed. 2: unknown, or wrong arguments.
 package main
 
 import (
@@ -192,7 +193,7 @@ func (o options) runner() *probe.Runner {
 	}
 }
 
-// session answers plans and calls until its client is gone or its life is over.
+// session answers plans and calls until the client is gone or --life has passed.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
 	o.String("method", "", "the access method; shown in the process list")
@@ -231,9 +232,9 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	return o.runner().Serve(ctx, in, out)
 }
 
-// guarded calls abandon if a session does not end although its client is lost or its life is over. A write blocks if
-// the reader is gone or the runtime is frozen, and then the session cannot end. A client that still sends requests is
-// alive, even if it does not read the output.
+// guarded calls abandon if a session does not end after its client is gone or --life has passed. If the reader is gone
+// or the runtime is frozen, a write blocks, and the session cannot end. A client that still sends requests is alive,
+// even if it does not read output.
 func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (io.Reader, io.Writer, func()) {
 	over := time.AfterFunc(life+blocked, abandon)
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
@@ -244,8 +245,8 @@ func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (i
 // uploadPrefix is the prefix of the folder that the client creates for this program.
 const uploadPrefix = "calico-probe-"
 
-// removeSelf removes this program from the node at once, so nothing is left however it exits. The kernel keeps the file
-// for as long as it runs, also to start it again inside pods.
+// removeSelf removes this program from the node at once, so nothing is left behind after any exit. The kernel keeps the
+// file while the program runs, and can start it again inside pods.
 func removeSelf() error {
 	file, err := os.Executable()
 	if err != nil {
@@ -263,10 +264,10 @@ func removeSelf() error {
 	return nil
 }
 
-// blocked is how long a session that cannot write may still take after it should have ended.
+// blocked is how long a session with a blocked write may overrun its end.
 const blocked = 2 * time.Second
 
-// parting is how long the processes of a tool may take to exit once its output cannot be written.
+// parting is how long a tool's processes may take to exit once the output is blocked.
 const parting = time.Second
 
 // writeWatcher reports each successful write.
@@ -297,7 +298,7 @@ func (l readWatcher) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// run answers a plan once. Without a plan it runs the checks that need no targets.
+// run answers a plan once. Without a plan, run runs the checks that need no targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
 	want := o.String("checks", "", "run only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")

@@ -91,7 +91,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestWhatTravels keeps packages out of the probe that would make it large, or able to change a cluster.
+// TestWhatTravels excludes packages from the probe that would make it large, or let it change a cluster.
 func TestWhatTravels(t *testing.T) {
 	out := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	for forbidden, why := range map[string]string{
@@ -147,8 +147,7 @@ type unread struct{ context.Context }
 
 func (u unread) Write([]byte) (int, error) { <-u.Done(); return 0, u.Err() }
 
-// TestGuarded checks that a session with unread output runs as long as its client beats and its life lasts, and no
-// longer.
+// TestGuarded checks that a session with unread output runs only as long as its client beats and its life lasts.
 func TestGuarded(t *testing.T) {
 	for name, c := range map[string]struct{ beats, life, ends time.Duration }{
 		"the client is lost": {10 * time.Minute, time.Hour, 10*time.Minute - probe.BeatEvery + probe.Silence + blocked},
@@ -187,7 +186,7 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// TestWireFormat checks that the description has every request and every event that travels.
+// TestWireFormat checks that the description has every request and every event of the wire format.
 func TestWireFormat(t *testing.T) {
 	text := must.Get(os.ReadFile("main.go"))(t)
 	for file, own := range map[string]string{"session.go": "Request", "event.go": "Event"} {

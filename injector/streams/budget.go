@@ -22,22 +22,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// budget bounds what arrives over one attach or exec connection besides stdout, because client-go keeps everything
-// from the error stream in memory. Stdout is bounded by its reader; a quarter of it again is allowed for frames and
-// encryption.
+// budget bounds the data besides stdout on one attach or exec connection, because client-go keeps the whole error
+// stream in memory. The reader bounds stdout. A quarter of stdout's size is allowed for frames and encryption.
 type budget struct {
 	arrived, delivered atomic.Int64 // bytes: in total, and of stdout
 	end                context.CancelCauseFunc
 }
 
-// maxBeside is how much may arrive besides stdout, however little arrives on stdout.
+// maxBeside is the number of bytes that may always arrive besides stdout.
 const maxBeside = 8 << 20
 
 // errBeside ends a session for good: another connection would deliver the same.
 var errBeside = fmt.Errorf("%w: the connection has more than %d MiB besides the probe's output; the rest is not read",
 	probe.ErrTooMuch, maxBeside>>20)
 
-// came counts arrived bytes. Its error reports that there are too many, and ends the session.
+// came counts arrived bytes. An error means too many bytes, and ends the session.
 func (b *budget) came(n int) error {
 	delivered := b.delivered.Load()
 	if b.arrived.Add(int64(n)) <= maxBeside+delivered+delivered/4 {
@@ -64,7 +63,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 // for that.
 func (b *budget) webSocket(rt http.RoundTripper) http.RoundTripper {
 	ws, ok := rt.(*websocket.RoundTripper)
-	if !ok { // a round tripper for another connection
+	if !ok { // this round tripper is for another connection
 		return rt
 	}
 	return &countedWebSocket{ws, b}
@@ -75,8 +74,7 @@ type countedWebSocket struct {
 	budget *budget
 }
 
-// RoundTrip opens the connection. If the server answers something else, the error is an UpgradeFailureError like
-// client-go's.
+// RoundTrip opens the connection. If the server does not upgrade, the error is an UpgradeFailureError as in client-go.
 func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	header := r.Header.Clone()
 	protocols := header[wsstream.WebSocketProtocolHeader]
@@ -121,7 +119,7 @@ func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// answered returns the error of a server that did not open a WebSocket: the API's status, if it sent one.
+// answered returns the error of a server that did not open a WebSocket: the API status, if the server sent one.
 func answered(err error, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a partial body is still useful
 	status := metav1.Status{}
@@ -131,7 +129,7 @@ func answered(err error, resp *http.Response) error {
 	return fmt.Errorf("%w (%s): %s", err, resp.Status, probe.OneLine(string(body)))
 }
 
-// maxAnswer bounds how much of such an answer is read.
+// maxAnswer is how many bytes of a server's error answer are read.
 const maxAnswer = 64 << 10
 
 type countedConn struct {
@@ -161,8 +159,8 @@ func (c countedSPDY) NewConnection(resp *http.Response) (spdystream.Connection, 
 	return countedStreams{conn, c.budget}, nil
 }
 
-// briefly is a round tripper that bounds the bodies of responses. Its Close does not close them, because that would
-// read them to the end.
+// briefly is a round tripper that bounds the bodies of responses. Close does not close a body, because that would read
+// it to the end.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -3,8 +3,8 @@
 //
 //	URL of an attach or exec --> Connect --> stdin, stdout, stderr, until either side ends
 //
-// Connect is its entry point. It does not reconnect and reads no event: package injector does both. client-go keeps
-// all of the error stream in memory, so without the bound a hostile node could fill the client's memory.
+// Connect is its entry point. It does not reconnect and reads no event: package injector does both. client-go keeps the
+// whole error stream in memory. Without the bound a hostile node could fill the client's memory.
 package streams
 
 import (
@@ -21,15 +21,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// Connect connects stdin, stdout and stderr of an attach or exec until either side ends, or until more than a budget
-// arrives besides stdout. It uses WebSocket, and SPDY with servers and proxies that do not support WebSocket, as
-// kubectl does. The error is a probe.ErrTooMuch if more came.
+// Connect connects stdin, stdout and stderr of an attach or exec until either side ends, or until the data besides
+// stdout exceeds a budget. It uses WebSocket, and falls back to SPDY for servers and proxies without WebSocket support,
+// as kubectl does. Above the budget, the error is a probe.ErrTooMuch.
 func Connect(ctx context.Context, config *rest.Config, at *url.URL, in io.Reader, out, errs io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	b := &budget{end: end}
 	counted := rest.CopyConfig(config)
-	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // first: next to the connection
+	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // first wrapper: next to the connection
 	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
 	if err != nil {
 		return fmt.Errorf("opening the connection: %w", err)

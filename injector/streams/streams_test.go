@@ -20,15 +20,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// v5 is a stream's number in the WebSocket protocol.
+// v5 is a stream number in the WebSocket protocol.
 const (
 	v5Stdout = 1
 	v5Stderr = 2
 	v5Errors = 3
 )
 
-// overWebSocket is a server whose kubelet sends pieces of 32 KiB on streams: it is asked
-// for the stream of each, until it says 0 and the command has ended well.
+// overWebSocket is a server whose kubelet sends pieces of 32 KiB. The callback returns the stream of each piece, until
+// it returns 0 and the command has succeeded.
 func overWebSocket(t *testing.T, next func(sent int64) byte) (*rest.Config, *atomic.Int64) {
 	t.Helper()
 	sent := &atomic.Int64{}
@@ -65,7 +65,7 @@ func overWebSocket(t *testing.T, next func(sent int64) byte) (*rest.Config, *ato
 	return c, sent
 }
 
-// attachTo opens a line with a server, whose stdin stays open.
+// attachTo connects to a server. stdin stays open.
 func attachTo(t *testing.T, c *rest.Config, out, errs io.Writer) error {
 	t.Helper()
 	at := must.Get(url.Parse(c.Host + "/api/v1/namespaces/n/pods/p/attach"))(t)
@@ -74,12 +74,11 @@ func attachTo(t *testing.T, c *rest.Config, out, errs io.Writer) error {
 	return Connect(t.Context(), c, at, in, out, errs)
 }
 
-// TestBesideOutput wants a kubelet that sends without end on another stream than stdout to
-// be given up for that, before client-go has kept much of it in memory; and a command with
-// as much on stdout to go on to its end.
+// TestBesideOutput requires that endless data on a stream other than stdout ends the connection before client-go keeps
+// much of it. The same amount on stdout must pass.
 func TestBesideOutput(t *testing.T) {
 	t.Parallel()
-	most := int64(maxBeside + 8<<20) // what lies in buffers of the kernel, and more
+	most := int64(maxBeside + 8<<20) // kernel buffers and more
 	for name, stream := range map[string]byte{"errors": v5Errors, "stderr": v5Stderr, "nobody's": 9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,12 +108,12 @@ func TestBesideOutput(t *testing.T) {
 	})
 }
 
-// TestConnectionIsVerified wants no connection to a probe through a server whose certificate is not verified: these
-// connections have a dialer of ours.
+// TestConnectionIsVerified requires that no connection opens through a server with an unverified certificate: these
+// connections use our dialer.
 func TestConnectionIsVerified(t *testing.T) {
 	t.Parallel()
 	c, sent := overWebSocket(t, func(int64) byte { return 0 })
-	c.Insecure = false // the CA of that server is not one of this machine's
+	c.Insecure = false // this machine does not trust that server's CA
 	if err := attachTo(t, c, io.Discard, io.Discard); !errors.As(err, new(*tls.CertificateVerificationError)) {
 		t.Errorf("%v and %d bytes, want an error about the certificate", err, sent.Load())
 	}
@@ -124,7 +123,7 @@ func TestConnectionIsVerified(t *testing.T) {
 	}
 }
 
-// TestBesideOutputOfSPDY is the same with a server that knows no WebSocket.
+// TestBesideOutputOfSPDY is TestBesideOutput with a server without WebSocket support.
 func TestBesideOutputOfSPDY(t *testing.T) {
 	t.Parallel()
 	for _, flooded := range []string{"error", "stderr"} {
@@ -149,7 +148,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 				defer conn.Close()
 				piece := []byte(strings.Repeat("x", 32<<10))
 				var to httpstream.Stream
-				for range 4 { // nobody reads before all are there
+				for range 4 { // not read before all have arrived
 					select {
 					case s := <-streams:
 						if s.Headers().Get("streamType") == flooded {
@@ -175,8 +174,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade wants what a server answers instead of in a line, as far as it says
-// something, and the rest not waited for.
+// TestRefusedUpgrade requires the server's error if it does not upgrade, without waiting for the rest of the body.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,8 +19,8 @@ import (
 // packetLen is an ARP packet of Ethernet and IPv4.
 const packetLen = 28
 
-// Who broadcasts a request for each address on a link, twice, and returns the MACs that answer for it until the context
-// ends. The requests name no sender (RFC 5227, section 2.1.1), so no ARP table changes. It needs NET_RAW.
+// Who broadcasts two requests for each address on a link. It returns the MACs that answer until the context ends. The
+// requests have no sender address (RFC 5227, section 2.1.1), so no ARP table changes. It needs NET_RAW.
 func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -63,7 +63,7 @@ func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear adds the answers that arrive until the given time.
+// hear collects the answers that arrive until the given time.
 func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
 	if err := file.SetReadDeadline(until); err != nil {
 		return fmt.Errorf("setting a read deadline: %w", err)

@@ -29,7 +29,7 @@ type Interface struct {
 type Node struct {
 	Interfaces []Interface
 	Internal   []netip.Addr // the Kubernetes Node's InternalIPs
-	Version    string       // of Calico: "v3.24.1"; one that cannot be parsed counts as the newest
+	Version    string       // Calico version: "v3.24.1"; an unparsable version counts as the newest
 	// Reach returns the source address of a family that the kernel uses for a destination. The destination is an address,
 	// or a name to resolve.
 	Reach func(destination string, family int) (netip.Addr, error)
@@ -190,7 +190,7 @@ func familyOf(a netip.Addr) int {
 // excluded lists the interfaces that first-found ignores in a version of Calico.
 func excluded(version string) []string {
 	v := parse(version)
-	// A change went into two release lines at once: the current one and the one before.
+	// A change was released in two release lines: the current and the previous one.
 	from := func(older, newer int) bool {
 		return !v.below(3, 24, newer) || !v.below(3, 23, older) && v.below(3, 24, 0)
 	}
@@ -219,13 +219,13 @@ func excluded(version string) []string {
 	return list
 }
 
-// Since returns the first version of Calico with a method, "" if all have it.
+// Since returns the first Calico version with a method, or "" if all versions have it.
 func Since(method string) string {
 	name, _, _ := strings.Cut(method, "=")
 	return map[string]string{"cidr": "v3.16", "kubernetes-internal-ip": "v3.22", "skip-interface": "v3.0"}[name]
 }
 
-// Redetects reports whether calico-node of a version repeats the detection every minute, and not only when it starts.
+// Redetects reports whether calico-node of a version repeats the detection every minute, not only at startup.
 func Redetects(version string) bool { return !parse(version).below(3, 16, 0) }
 
 // Knows reports whether a version supports a method.

@@ -19,7 +19,7 @@ import (
 )
 
 // Line is one line of a reply without its code: "1002-Mesh_10_0_0_2 BGP ..." has code 1002. A continuation line has the
-// code of the line before it.
+// code of the previous line.
 type Line struct {
 	Code int
 	Text string
@@ -50,16 +50,15 @@ var ErrNotBIRD = errors.New("this is not BIRD")
 type Conn struct {
 	conn   net.Conn
 	in     *bufio.Reader
-	ended  func() error // the error of the context that Talk got
+	ended  func() error // the error of Talk's context
 	forget func() bool  // stops waiting for that context
 }
 
 // Talk waits for the greeting on a connection to the control socket, and restricts the session. When ctx ends, the
-// session ends, and a call that waits for BIRD returns the error of ctx. Talk owns the connection from now on, even if
-// it fails.
+// session ends, and a waiting call returns the error of ctx. Talk owns the connection even if it fails.
 func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, maxReplyLine), ended: ctx.Err}
-	// The socket has no deadline: otherwise it would be random whether a call fails with the deadline or with ctx.
+	// The socket has no deadline: otherwise a call would randomly fail with the deadline or with ctx.
 	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
 	if err := c.begin(); err != nil {
 		c.Close()
@@ -68,7 +67,7 @@ func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// bare removes the path from an error: it is this program's path to the socket, not the node's.
+// bare removes the path from an error, because it is this program's path to the socket, not the path on the node.
 func bare(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
@@ -126,8 +125,7 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 }
 
 // Each sends one command and calls each with every line of its reply as it arrives, without a limit. An error code from
-// BIRD is returned as an error. If each returns an error, Each stops reading and returns it, and the Conn is no longer
-// usable.
+// BIRD is returned as an error. If each returns an error, Each stops and returns that error. The Conn is then unusable.
 func (c *Conn) Each(command string, each func(Line) error) error {
 	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
 		return fmt.Errorf("querying %q: %w", command, c.because(err))
@@ -159,7 +157,7 @@ func (e *RefusedError) Error() string {
 // maxReplyLine bounds one line of a reply. The longest real ones, with BGP communities, have a few thousand bytes.
 const maxReplyLine = 64 << 10
 
-// reply reads lines up to the one with a space after its code.
+// reply reads lines up to the line with a space after its code.
 func (c *Conn) reply(each func(Line) error) error {
 	code := -1
 	for {
@@ -264,7 +262,7 @@ func (s *Status) waiting(text string) {
 	}
 }
 
-// timer parses "221/240", or "221.334/240" from BIRD 2: the seconds left, and the whole time.
+// timer parses "221/240", or "221.334/240" from BIRD 2: the remaining seconds and the total time.
 func timer(text string) (left, whole time.Duration) {
 	a, b, _ := strings.Cut(text, "/")
 	seconds := func(s string) time.Duration {

@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// Config has the parts of a configuration file that checks need. It never has a password.
+// Config has the parts of a configuration file that checks need. It never contains a password.
 type Config struct {
 	RouterID  string
 	Protocols int      // of every kind
@@ -19,7 +19,7 @@ var (
 	protocolLine = regexp.MustCompile(`^\s*protocol\s+(\w+)\s*(\w*)`)
 )
 
-// ReadConfig parses a configuration as confd writes it: each statement begins a line.
+// ReadConfig parses a configuration as confd writes it: each statement begins on a new line.
 func ReadConfig(r io.Reader) (Config, error) {
 	var c Config
 	lines := bufio.NewScanner(r)

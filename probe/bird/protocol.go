@@ -21,13 +21,12 @@ type Protocol struct {
 	BGP        string     // Idle, Connect, Active, OpenSent, OpenConfirm, Established, Close, Passive, Down
 	LastError  string     // kept in Idle and Active: the best single diagnostic
 	Imported   int        // routes accepted from the peer
-	Exported   int        // routes sent to it
+	Exported   int        // routes sent to the peer
 	Received   int        // routes that the peer sent since the session began, accepted or not
-	// Hold is how long the peer may be silent before the session ends, HoldLeft the rest of that time. Both are zero if
+	// Hold is how long the peer may be silent before the session ends. HoldLeft is the remaining time. Both are zero if
 	// BIRD does not report them.
 	Hold, HoldLeft time.Duration
-	// Recovery is the protocol's part in a graceful restart: "pending" delays the routes, "waiting" is delayed, ""
-	// neither.
+	// Recovery is the protocol's role in a graceful restart: "pending" delays routes, "waiting" is delayed, "" = no role.
 	Recovery string
 
 	Details []string // the lines of details as printed; none if BIRD sent only the row
@@ -39,8 +38,8 @@ const maxHold = 65535
 // Established reports whether the session is up. Like calico-node's readiness probe, it uses the first word of the row.
 func (p *Protocol) Established() bool { return p.BGP == "Established" }
 
-// Protocols queries all protocols the way calico-node does, and then their details. If BIRD is too busy for the second,
-// long answer, it returns the rows of the first.
+// Protocols queries all protocols as calico-node does, and then the details. If BIRD is too busy for the long second
+// answer, it returns the rows of the first answer.
 func (c *Conn) Protocols() ([]Protocol, error) {
 	rows, err := c.Ask("show protocols")
 	if err != nil {
@@ -166,8 +165,8 @@ func (p *Protocol) detail(text string) {
 	}
 }
 
-// Age returns the time since Since, by the daemon's own clock (Status.ServerTime). It returns false if one of them
-// cannot be parsed. BIRD prints a time of day for recent changes, and a date for older ones.
+// Age returns the time since Since, by the daemon's own clock (Status.ServerTime). It returns false if a time cannot be
+// parsed. BIRD prints a time of day for recent changes, and a date for older ones.
 func Age(since, serverTime string) (time.Duration, bool) {
 	now, err := time.Parse("2006-01-02 15:04:05", serverTime)
 	if err != nil {

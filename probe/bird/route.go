@@ -16,7 +16,7 @@ type Route struct {
 	Unreachable bool
 }
 
-// Routes queries BIRD's paths to exactly this prefix. No path is not an error.
+// Routes queries BIRD's paths to exactly this prefix. The absence of a path is not an error.
 func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	lines, err := c.Ask("show route " + prefix.String())
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Line.Code == codeNoRoute {
@@ -28,8 +28,8 @@ func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	return ParseRoutes(lines), nil
 }
 
-// ParseRoutes parses a reply to "show route". The second and later paths to a prefix begin with blanks. So do the next
-// hops of BIRD 2, which name no protocol.
+// ParseRoutes parses a reply to "show route". Lines of further paths to a prefix begin with blanks. Lines of next hops
+// in BIRD 2 also do, but have no protocol.
 func ParseRoutes(lines []Line) []Route {
 	var out []Route
 	var prefix netip.Prefix

@@ -1,6 +1,6 @@
-// Package capture reads packets of a node from a packet socket: those of a host and a port, or those of a flow that
-// the probe sends itself. The kernel drops all other packets before this process reads them (filter.go). Of the rest
-// only headers are kept (layers.go), unless the payload is requested.
+// Package capture reads packets of a node from a packet socket: packets of a host and port, or of a flow that the probe
+// sends itself. The kernel drops all other packets before this process reads them (filter.go). Only the headers of the
+// remaining packets are kept (layers.go), unless the payload is requested.
 //
 //	c, err := capture.Open(capture.Options{Hosts: []netip.Addr{a}, Port: 80, Packets: 1000})
 //	defer c.Close()
@@ -28,8 +28,8 @@ const (
 	maxPorts   = 4        // of VXLAN
 	maxBytes   = 16 << 20 // of packets with their payload
 
-	// headersLen is how much of a packet the kernel returns if its payload was not requested. It is longer than the
-	// headers of TCP in IPv6 in VXLAN in IPv6, with options.
+	// headersLen is how much of a packet the kernel returns without the payload. It exceeds the headers of TCP in IPv6 in
+	// VXLAN in IPv6, with options.
 	headersLen = 256
 	wholeLen   = 9216 // a jumbo frame
 )
@@ -43,9 +43,9 @@ type Options struct {
 	Hosts     []netip.Addr // source or destination is one of them; none = any
 	Port      uint16       // of TCP, UDP or SCTP, at either end; 0 = any
 	Protocol  string       // one of Protocols(), "" = any
-	Mark      Mark         // 0 = none; otherwise Hosts only selects whose neighbour discovery is captured too
+	Mark      Mark         // 0 = no mark; with a mark, Hosts only selects additional neighbour discovery
 	Payload   bool         // keep the payload too, not only headers
-	Packets   int          // the maximum number
+	Packets   int          // maximum number of packets
 }
 
 // Protocols returns the valid values of Options.Protocol.
@@ -57,9 +57,9 @@ type Packet struct {
 	Interface string
 	Direction Direction
 	Protocol  uint16 // the EtherType: 0x0800 is IPv4
-	Device    uint16 // the kernel's number (ARPHRD_) of the interface's kind: 1 is Ethernet
+	Device    uint16 // the interface type (ARPHRD_ number): 1 is Ethernet
 	From      []byte // the sender's link-layer address, if the link has one
-	Length    int    // from its network header on
+	Length    int    // length from the network header on
 	Data      []byte // from the network header on, possibly truncated
 	Discovery bool   // it is ARP or neighbour discovery; a Writer does not send this
 }

@@ -20,13 +20,13 @@ type program struct {
 	Options
 	ports  []uint16 // of VXLAN
 	code   []bpf.Instruction
-	jumps  map[int]string // by the place of a bpf.Jump
+	jumps  map[int]string // by the index of a bpf.Jump
 	labels map[string]int
 }
 
 // filter returns the filter program for packets that begin with their network header. It accepts packets that match the
 // Options, whether plain, inside VXLAN or IP in IP, or quoted by an ICMP error. It also accepts neighbour discovery for
-// the hosts. For a marked flow it accepts everything that may belong to it.
+// the hosts. For a marked flow, it accepts all packets that may belong to the flow.
 func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	p := &program{Options: o, ports: vxlan, jumps: map[int]string{}, labels: map[string]int{}}
 	p.add(bpf.LoadConstant{Dst: bpf.RegX}, bpf.StoreScratch{Src: bpf.RegX, N: scratchIP})
@@ -59,8 +59,8 @@ func (p *program) jump(to string) {
 	p.add(bpf.Jump{})
 }
 
-// when jumps if the loaded value compares so. A conditional jump does not reach far, so it jumps over an unconditional
-// one.
+// when jumps if the comparison with the loaded value is true. A conditional jump has a short range, so it jumps over an
+// unconditional jump.
 func (p *program) when(cond bpf.JumpTest, value uint32, to string) {
 	p.add(bpf.JumpIf{Cond: cond, Val: value, SkipFalse: 1})
 	p.jump(to)
@@ -127,7 +127,7 @@ type family struct {
 	ip        kind
 	next      int // offset of the protocol number in its header
 	icmp      kind
-	number    uint32 // the number of its ICMP
+	number    uint32 // protocol number of its ICMP version
 	addresses []int  // offsets of the addresses in its header
 }
 
@@ -218,8 +218,8 @@ func (p *program) wanted(f family) {
 const fragmentOffset = 0x1fff
 
 // marked jumps to yes if the packet may belong to a marked flow: an echo, or a segment that opens or closes a
-// connection. nested handles ICMP errors. Whether it really belongs to the flow is decided in flow.go, because a NAT
-// changes addresses and ports and a filter has no memory.
+// connection. nested handles ICMP errors. flow.go decides whether the packet belongs to the flow, because NAT changes
+// addresses and ports and a filter is stateless.
 func (p *program) marked(f family) {
 	if f.ip == ipv4 {
 		p.load(6, 2)
@@ -241,7 +241,7 @@ func (p *program) marked(f family) {
 	p.jump("no")
 }
 
-// nested jumps to the IP header inside this one, if there is one: in a tunnel, or in an ICMP error.
+// nested jumps to the inner IP header of a tunnel packet or ICMP error, if there is one.
 func (p *program) nested(f family, n int) {
 	name := func(what string) string { return f.name + "nested-" + what }
 	inside := func(offset uint32) { // X is the offset after the header
@@ -285,8 +285,8 @@ func (p *program) nested(f family, n int) {
 	inside(8)
 }
 
-// discovery jumps to yes if an IPv6 neighbour discovery message is a request for a host or an advertisement of it.
-// Requests go to a multicast group, so their destination does not match.
+// discovery jumps to yes for an IPv6 neighbour solicitation or advertisement of a host. Solicitations go to a multicast
+// group, so their destination address does not match.
 func (p *program) discovery() {
 	if !slices.ContainsFunc(p.Hosts, netip.Addr.Is6) {
 		return

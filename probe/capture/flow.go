@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Mark identifies packets that a probe sends in order to capture them, here and on other nodes, through every NAT. An
-// echo has it in its payload. A connection begins with a segment size that no other program uses.
+// Mark identifies packets that a probe sends and captures, here and on other nodes, through any NAT. An echo has the
+// mark in its payload. A marked connection begins with a segment size that no other program uses.
 type Mark uint64
 
 // NewMark returns a random mark.
@@ -27,8 +27,8 @@ func ParseMark(text string) (Mark, error) {
 	return Mark(n), nil
 }
 
-// segment returns the maximum segment size of a marked connection. It is below that of any path, so routers that lower
-// it do not change it.
+// segment returns the maximum segment size of a marked connection. It is below the MSS of any path, so routers that
+// clamp the MSS do not change it.
 func (m Mark) segment() int { return 601 + int(m%599) }
 
 // Flags of TCP.
@@ -43,7 +43,7 @@ const (
 type flow struct {
 	mark   Mark
 	echoes []uint16 // identifiers of echoes with the mark, before and after a NAT
-	starts []uint32 // the first sequence numbers of connections with it
+	starts []uint32 // the first sequence numbers of connections with the mark
 }
 
 // maxKnown bounds the memory of a flow: a machine on the path may copy the mark into its own packets.
@@ -84,7 +84,7 @@ func (f *flow) hasEcho(l layer, quoted bool) bool {
 }
 
 // hasSegment recognises a connection by its first segment, and later segments by their numbers. Only opening and
-// closing segments are sent, so their numbers are at most two above the first.
+// closing segments are sent, so sequence numbers exceed the first by at most two.
 func (f *flow) hasSegment(l layer, quoted bool) bool {
 	if !l.has(8) {
 		return false

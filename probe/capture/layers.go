@@ -69,7 +69,8 @@ type dissection struct {
 	layers []layer
 }
 
-// dissect lists the headers of a packet, outermost first. It follows IP in IP, VXLAN, and the quote in an ICMP error.
+// dissect lists the headers of a packet, outermost first. It also parses the inner packets of IP in IP, VXLAN and ICMP
+// errors.
 func dissect(protocol uint16, b []byte, vxlan []uint16) []layer {
 	d := dissection{vxlan: vxlan}
 	d.network(protocol, b)
@@ -149,8 +150,8 @@ func (d *dissection) extension(protocol uint8, b []byte) {
 	d.transport(b[0], d.layers[len(d.layers)-1].rest())
 }
 
-// icmpv6 parses an ICMPv6 message. It treats neighbour discovery messages as headers, except for the part of a router
-// advertisement that lists names.
+// icmpv6 parses an ICMPv6 message. It treats neighbour discovery messages as headers, except the DNS names in a router
+// advertisement.
 func (d *dissection) icmpv6(b []byte) {
 	head := 8
 	if len(b) > 0 {
@@ -192,7 +193,7 @@ func echoTypes(k kind) (request, reply uint8) {
 	return 8, 0
 }
 
-// tunnelled parses the inner packet of a packet to the VXLAN port if it is VXLAN: with a VNI and no other flag.
+// tunnelled parses the inner packet of a VXLAN packet. A packet to the VXLAN port is VXLAN if only the VNI flag is set.
 func (d *dissection) tunnelled(b []byte) {
 	if len(b) < 8 || b[0] != 0x08 || !d.add(vxlan, b, 8, 8) {
 		return
@@ -202,8 +203,8 @@ func (d *dissection) tunnelled(b []byte) {
 	}
 }
 
-// headers copies a packet up to the end of its last header. Names and payload follow after that. It zeroes the digests
-// that BGP sessions with a password have in their TCP headers, because passwords can be guessed from them.
+// headers copies a packet up to the end of its last header. Names and payload follow after that. It zeroes the TCP
+// digests of BGP sessions with a password, because the password can be guessed from a digest.
 func headers(protocol uint16, b []byte, vxlan []uint16) []byte {
 	layers := dissect(protocol, b, vxlan)
 	if len(layers) == 0 {
@@ -242,7 +243,7 @@ func blank(header []byte) {
 	})
 }
 
-// tcpOptions calls each with every option of a TCP header, as far as a truncated one has them.
+// tcpOptions calls each with every option of a TCP header, as far as they are in a truncated header.
 func tcpOptions(header []byte, each func(option uint8, value []byte)) {
 	for rest := header[min(20, len(header)):]; len(rest) > 0 && rest[0] != optionEnd; {
 		if rest[0] == optionNop {

@@ -150,7 +150,7 @@ func segment(h layer, left int) string {
 var unreachable = map[uint8]string{0: "net", 1: "host", 2: "protocol", 3: "port", 4: "too big",
 	9: "net prohibited", 10: "host prohibited", 13: "admin prohibited"}
 
-// unreachable6 names those of IPv6 (RFC 4443).
+// unreachable6 names the codes of ICMPv6 destination unreachable (RFC 4443).
 var unreachable6 = map[uint8]string{0: "no route", 1: "admin prohibited", 3: "address", 4: "port", 5: "source policy",
 	6: "reject route"}
 

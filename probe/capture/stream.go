@@ -57,8 +57,8 @@ const (
 	maxInterfaces = 2048
 )
 
-// Reader turns the output of a Writer into packets again, and trusts none of it. A packet that is too long, too many or
-// not requested is an error. Without Payload it passes only headers.
+// Reader turns the output of a Writer into packets again, without trusting the sender. It returns an error for too many
+// packets, and for a packet that is too long or was not requested. Without Payload it passes only headers.
 type Reader struct {
 	Begun  func()             // called when the node has started to capture
 	Packet func(Packet) error // called with each packet
@@ -74,7 +74,7 @@ type Reader struct {
 	failed error
 }
 
-// Write accepts the output in pieces of any size. After its first error it accepts nothing more.
+// Write accepts the output in pieces of any size. After its first error it rejects all output.
 func (r *Reader) Write(b []byte) (int, error) {
 	for rest := b; r.failed == nil; {
 		line, more, whole := bytes.Cut(rest, []byte("\n"))

@@ -74,7 +74,7 @@ func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 // Eventually waits until ok is true.
 func Eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	const limit = 90 * time.Second // a machine that runs two clusters beside this is slow
+	const limit = 90 * time.Second // a machine that also runs two clusters is slow
 	for deadline := time.Now().Add(limit); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in %v", limit)
@@ -86,7 +86,7 @@ func Eventually(t *testing.T, ok func() bool) {
 func Freeze(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
-	Eventually(t, func() bool { // otherwise one of its threads still answers
+	Eventually(t, func() bool { // otherwise a thread of the process may still answer
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
 		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(name string) bool {
 			stat, err := os.ReadFile(name)

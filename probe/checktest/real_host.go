@@ -17,7 +17,7 @@ import (
 )
 
 // RealCRI starts a containerd below the node's root that can start pods for the kubelet, with additional settings. It
-// waits until containerd-health sees it, and returns its socket.
+// waits until containerd-health succeeds, and returns the socket.
 func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more string) (socket string) {
 	t.Helper()
 	socket = h.Root + "/run/containerd/containerd.sock"
@@ -35,7 +35,7 @@ func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more st
 	return socket
 }
 
-// Only shows a process and its descendants, as the proc file system of a node on which nothing else runs.
+// Only returns a proc file system that shows only a process and its descendants.
 func Only(t *testing.T, top int) *probe.Host {
 	t.Helper()
 	h := &probe.Host{Root: "/", Proc: t.TempDir()}

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// Node creates a node's root from files, under a path short enough for sockets. Its processes belong to root by
+// Node creates a node's root from files, under a path short enough for sockets. The node's processes belong to root by
 // default. Files below a folder "bin" are executable.
 func Node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
@@ -75,7 +75,7 @@ func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []st
 // InEtcd are the kinds of targets that are missing if Calico has its own etcd.
 var InEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
 
-// Want fails unless one of the results is about the target and contains all of saw.
+// Want fails the test unless a result is about the target and contains all strings of saw.
 func Want(t *testing.T, got []probe.Result, target string, s probe.Status, saw ...string) probe.Result {
 	t.Helper()
 next:

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// connects opens a number of TCP connections concurrently, each with one packet: it gives up before the kernel would
-// send a second one. All of it runs on the calling thread, which may be in another namespace.
+// connects opens TCP connections concurrently, each with one packet: it gives up before the kernel sends a second one.
+// It uses only the calling thread, which may be in another namespace.
 func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Duration) (Sent, error) {
 	out := Sent{Packets: number, Lost: number}
 	var open []int
@@ -47,7 +47,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		if _, err := unix.Poll(waiting, 20); err != nil && !errors.Is(err, unix.EINTR) {
 			return out, fmt.Errorf("waiting for TCP connections: %w", err)
 		}
-		// Drop the sockets that are done: poll would report them again at once, each time.
+		// Drop finished sockets: poll would report them again at once, each time.
 		waiting = slices.DeleteFunc(waiting, func(p unix.PollFd) bool {
 			if p.Revents != 0 {
 				out.count(int(p.Fd), socketError(int(p.Fd)), false)
@@ -58,7 +58,8 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 	return out, nil
 }
 
-// connect starts a connection. Without a socket it returns -1; otherwise the error is that of connect(2).
+// connect starts a connection. If it cannot create a socket, it returns -1. Otherwise it returns the error of
+// connect(2).
 func connect(to netip.AddrPort) (int, error) {
 	family, addr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	level, option := unix.SOL_IPV6, unix.IPV6_RECVERR
@@ -86,8 +87,8 @@ func socketError(fd int) error {
 	return unix.Errno(n)
 }
 
-// count counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not: it
-// comes from a firewall that rejects, or a router without a route.
+// count counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not an
+// answer: it comes from a rejecting firewall, or from a router without a route.
 func (s *Sent) count(fd int, err error, atOnce bool) {
 	icmpError := bounced(fd)
 	switch {

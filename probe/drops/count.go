@@ -20,7 +20,7 @@ type Space struct {
 }
 
 // Do runs f inside the namespace, on its own thread if it is not the namespace of this process. f must not open sockets
-// or files on another goroutine, which would run in the wrong namespace.
+// or files on another goroutine, because that runs in the wrong namespace.
 func (s Space) Do(f func(h *probe.Host) error) error {
 	if s.View == nil {
 		return f(s.Host)
@@ -41,8 +41,8 @@ type Counts struct {
 	rules map[Key]kernel.Refusal
 }
 
-// Count reads all counters in the given namespaces, the node's first, because only its chains can be Calico's. It
-// returns an error for what it could not read, together with what it could.
+// Count reads all counters in the given namespaces. The node's namespace is first, because only the node has Calico
+// chains. If some counters are unreadable, it returns the others together with an error.
 func Count(in []Space) (Counts, error) {
 	c := Counts{n: map[Key]uint64{}, rules: map[Key]kernel.Refusal{}}
 	if len(in) > 0 {
@@ -123,8 +123,8 @@ func (c Counts) Uncounted() int {
 	return n
 }
 
-// Deaths returns the places whose counters grew since an earlier moment, for packets of any sender: the most specific
-// kind first, then the fastest growing.
+// Deaths returns the places whose counters grew since an earlier moment, for packets of any sender. It sorts by kind,
+// the most specific first, and then by growth.
 func (c Counts) Deaths(before Counts) []Death {
 	var out []Death
 	for k, n := range c.Since(before) {

@@ -1,9 +1,9 @@
-// Package drops finds where packets are lost, from the kernel's counters while our own packets are lost.
+// Package drops finds where packets are lost, from the kernel's counters during a loss of our own packets.
 //
-// Search sends bursts of known, odd sizes to a target that does not answer. Between the bursts it sends as many
-// packets to a target that answers, or none. Packets are lost at the counter that grew by their number in each burst,
-// and not in between (match has the arithmetic). Counters of a rule are more specific than those of a whole protocol.
-// If several grew, the most specific is the place, and the others are listed with it.
+// Search sends bursts of known, odd sizes to a target that does not answer. Between the bursts, if possible, it sends
+// as many packets to a target that answers. Packets are lost at a counter that grew by their number in each burst but
+// not between bursts (match has the arithmetic). Counters of a rule are more specific than counters of a whole
+// protocol. If several counters grew, the most specific one is the place, and the others are listed with it.
 //
 //	deaths, err := drops.Search(ctx, drops.Question{From: here, To: addr, Fine: other, Count: places})
 //
@@ -27,9 +27,9 @@ type Death struct {
 	Reason string // in the words of its source: a counter, an error
 	Count  int    // packets, 0 = not counted
 	By     string // one of the By words
-	// Policy is the Calico policy or profile that dropped them, "" if none did.
+	// Policy is the Calico policy or profile that dropped the packets, or "".
 	Policy string
-	// Rule is the firewall rule that dropped them, nil if none did.
+	// Rule is the firewall rule that dropped the packets, or nil.
 	Rule *kernel.Refusal
 }
 
@@ -63,10 +63,10 @@ const (
 	kindIPsec       = "ipsec"
 	kindQueue       = "queue" // a queueing discipline, or a filter (tc)
 	KindInterface   = "interface"
-	KindLink        = "link" // it is down
+	KindLink        = "link" // the link is down
 	KindMAC         = "mac"
-	KindFirewall    = "firewall" // the kernel reports a firewall, and no counter shows which rule
-	KindOther       = "other"    // the protocol's counters show no more
+	KindFirewall    = "firewall" // the kernel reports a firewall, but no counter shows the rule
+	KindOther       = "other"    // only a protocol's counter grew
 )
 
 // Line formats a death in one line.

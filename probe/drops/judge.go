@@ -8,7 +8,7 @@ import (
 
 // sizes are the possible sizes of a search's bursts. They are odd and all different, so a counter that grows by the
 // same amount each time does not match. The choice is random, so two searches on one node at the same time are not
-// mistaken for each other. The last burst is sent only if something matched the others.
+// mistaken for each other. The last burst is sent only if a counter matched the other bursts.
 var sizes = [][]int{{15, 17, 19}, {21, 23, 25}, {11, 13}}
 
 // enough bursts show whether there is a match to confirm.
@@ -26,16 +26,16 @@ func bursts() []int {
 // window is a burst and the pause of the same length after it.
 type window struct {
 	Sent, Lost  int            // our packets to the target
-	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause, when none of our packets is lost
+	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause without a loss of our packets
 }
 
 // few reports that less than half of a burst was lost. That is too little to find the place.
 func (w window) few() bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
 
-// slack is how many foreign packets a counter may have counted beside this many of ours.
+// slack is how many foreign packets a counter may count in addition to this many of ours.
 func slack(lost int) int { return lost / 5 }
 
-// match finds the counters that grew by the lost packets and by little else.
+// match finds the counters that grew by the number of lost packets and by little more.
 //
 // Let l be the packets lost in a burst. A counter matches if there is a k of 1 or 2 such that in every burst it grew by
 // k*l, and by at most l/5 more, and by at most l/5 in the pause after it. k is 2 if a packet is counted on its way
@@ -58,7 +58,7 @@ func match(windows []window) []Key {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b Key) int { // a counter of one object is more specific than one of all
+	slices.SortFunc(out, func(a, b Key) int { // a counter of one object is more specific than a total
 		return cmp.Or(cmp.Compare(b.Of, a.Of), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Name, b.Name))
 	})
 	return out

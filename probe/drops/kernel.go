@@ -19,8 +19,8 @@ type routed struct {
 	deaths []Death
 }
 
-// routeOf looks up the route where packets are sent from. If that is a pod, it also looks it up on the node, which
-// forwards them.
+// routeOf looks up the route in the sender's namespace. For a pod, it also looks up the route on the node, which
+// forwards the packets.
 func routeOf(q Question) routed {
 	var out routed
 	lookups := []struct {
@@ -57,7 +57,7 @@ func routeOf(q Question) routed {
 		}
 	}
 	if q.From.Name != Node && len(lookups) == 1 {
-		out.device = "" // the pod's own device, which is not where they leave the node
+		out.device = "" // the pod's device, not the device where packets leave the node
 	}
 	return out
 }
@@ -160,7 +160,7 @@ func kernelEvidence(q Question, route routed, sent Sent) []Death {
 	default:
 		return route.deaths
 	}
-	// Find out which route it is. A prohibit route returns the same error as a firewall, so this comes first.
+	// Find the route first: a prohibit route returns the same error as a firewall.
 	says := func(d Death) bool { return d.Kind == KindRoute }
 	if d.Kind == KindRoute && len(route.deaths) > 0 || slices.ContainsFunc(route.deaths, says) {
 		return route.deaths

@@ -9,21 +9,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Looked is the fate of the first packets to some targets.
+// Looked is the result of Look: the fate of the first packets to some targets.
 type Looked struct {
 	// Lost is the fate of packets without an answer, by the index of their target.
 	Lost map[int]Shape
 	// Fine has, for each family, the first target that answers pings.
 	Fine map[int]netip.Addr
-	// Sent is the number of targets that packets were sent to.
+	// Sent is the number of targets to which packets were sent.
 	Sent int
 }
 
 // maxConnects bounds the connections of a look, because each may take a third of a second.
 const maxConnects = 6
 
-// Look sends a few packets to each target: pings, and if they come back a TCP connection to its port, if it has one.
-// Any reply counts as not lost, even a refusal.
+// Look sends a few pings to each target. If they come back, it opens a TCP connection to the target's port, if any. A
+// packet with any reply, even a refusal, is not lost.
 func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, error) {
 	out := Looked{Lost: map[int]Shape{}, Fine: map[int]netip.Addr{}}
 	for _, f := range []int{4, 6} {
@@ -101,8 +101,8 @@ func (f Found) Lines(shape Shape) []string {
 	return []string{lost + f.instead()}
 }
 
-// Beyond reports that the packets are lost beyond the node. As many packets left the node, everything could be read, no
-// counter here shows a loss, and every drop rule has a counter.
+// Beyond reports that the packets are lost beyond the node. At least as many packets left the node. All counters were
+// readable, no counter shows a loss, and every drop rule has a counter.
 func (f Found) Beyond() bool {
 	return f.Lost > 0 && len(f.Deaths) == 0 && f.Left && !f.Few && f.Uncounted == 0 && f.Unread == nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// ofRule describes a firewall rule as a place. Only rules on the node can be Calico's: in a pod's namespace, a pod that
-// may change its network can name a chain like Calico does.
+// ofRule describes a firewall rule as a place. Only rules on the node can be Calico's: a pod that may change its
+// network can give a chain any name.
 func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d := Death{Where: where, Kind: KindRule, Count: count, By: byCounter, Rule: &r,
 		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
@@ -34,8 +34,8 @@ func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	return d
 }
 
-// calicoChain returns the name of a Calico chain as iptables has it. In Calico's own nftables tables, the name begins
-// with that of the iptables table it would be in (felix/nftables).
+// calicoChain returns the name that a Calico chain has in iptables. In Calico's nftables tables, the name begins with
+// the name of the corresponding iptables table (felix/nftables).
 func calicoChain(r kernel.Refusal) (string, bool) {
 	name := r.Chain
 	if r.Wall == kernel.WallNative {
@@ -57,8 +57,8 @@ var calicoChains = []struct{ begins, is string }{
 	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
 }
 
-// describeCalico returns the policy of a Calico rule, "" for none, and a description of the place. A rule in a policy's
-// chain drops because of that policy. A rule at the end of an endpoint's chain drops because no policy accepted.
+// describeCalico returns the policy of a Calico rule (or "") and a description of the place. A rule in a policy's chain
+// drops because of that policy. A rule at the end of an endpoint's chain drops because no policy accepted.
 func describeCalico(chain string, r kernel.Refusal, place string) (policy, says string) {
 	comment := strings.Join(r.Comments, "; ")
 	about := ""

@@ -15,7 +15,7 @@ type Question struct {
 	Pod   netip.Addr // of the sending pod, invalid = the node itself
 	To    netip.Addr
 	Shape Shape
-	// Fine is another target that answers pings from there, invalid if none does.
+	// Fine is another target that answers pings from there, invalid if there is none.
 	Fine netip.Addr
 	// Count are the namespaces to count in: the node's first, then those of pods on the path.
 	Count []Space
@@ -26,19 +26,20 @@ type Found struct {
 	Packets, Lost int
 	Answer        string  // what arrived instead of answers, "" = nothing
 	Deaths        []Death // each a place, the most specific first
-	// Device is the node's outgoing interface, "" if it is unknown or they do not leave the node.
+	// Device is the node's outgoing interface. It is "" if the interface is unknown or the packets do not leave the node.
 	Device string
-	// Left reports whether Device sent at least as many packets meanwhile. They may have been of other senders.
+	// Left reports whether Device sent at least as many packets during the search, perhaps of other senders.
 	Left bool
-	// Few reports that less than half of a burst was lost. So few cannot be distinguished from other traffic's losses.
+	// Few reports that less than half of a burst was lost. Such a loss cannot be distinguished from losses of other
+	// traffic.
 	Few bool
 	// Uncounted is the number of drop rules without a counter.
 	Uncounted int
-	// Unread is the error of counters that could not be read, nil = none.
+	// Unread is the error of counters that could not be read, or nil.
 	Unread error
 }
 
-// Search sends bursts and counts. It returns an error if nothing could be sent, or if time ran out.
+// Search sends bursts and counts. It returns an error if no packet could be sent, or on timeout.
 func Search(ctx context.Context, q Question) (Found, error) {
 	var out Found
 	out.Device = routeOf(q).device
@@ -58,7 +59,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		}
 		after, err := Count(q.Count)
 		out.unread(err)
-		last, out.Answer = sent, cmp.Or(sent.Answer, out.Answer) // routers do not answer each packet
+		last, out.Answer = sent, cmp.Or(sent.Answer, out.Answer) // routers do not answer every packet
 		out.Packets, out.Lost = out.Packets+sent.Packets, out.Lost+sent.Lost
 		out.Left = out.Left && after.sentBy(before, out.Device) >= uint64(sent.Packets)
 		w := window{Sent: sent.Packets, Lost: sent.Lost, Grew: after.Since(before)}
@@ -88,8 +89,8 @@ func (f *Found) unread(err error) {
 	}
 }
 
-// pause is a window in which none of our packets is lost. If the target that answered no longer does, pause stops using
-// it and repeats the window without it.
+// pause is a window in which none of our packets is lost. If the answering target stops answering, pause drops it and
+// repeats the window without it.
 func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[Key]uint64, Counts, error) {
 	for {
 		sent, err := during(ctx, *q, q.Fine, packets)

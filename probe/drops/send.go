@@ -30,8 +30,7 @@ func (s Shape) String() string {
 // Sent is the fate of a burst.
 type Sent struct {
 	Packets, Lost int
-	// Refused is why packets could not leave, in the words of package icmp. Answer describes replies that were not
-	// answers.
+	// Refused is why packets could not leave, as package icmp reports it. Answer describes replies that were not answers.
 	Refused, Answer string
 	TooBig          bool // a router reported so
 }

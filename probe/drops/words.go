@@ -9,8 +9,8 @@ import (
 // meaning describes what a counter counts.
 type meaning struct{ kind, says string }
 
-// meanings are the counters of lost packets, by table and name. Counters of success are missing, and so are counters of
-// losses that the sender repairs automatically. A counter that is missing here is ignored.
+// meanings are the counters of lost packets, by table and name. Counters of success are omitted. Counters of losses
+// that the sender repairs automatically are also omitted. Counters that are not in this map are ignored.
 var meanings = map[string]map[string]meaning{
 	kernel.TallySNMP: {
 		"IpInHdrErrors":     {kindTTL, "the TTL ran out here, or the IP header is bad"},
@@ -82,7 +82,7 @@ var meanings = map[string]map[string]meaning{
 		"rx_dropped":           {KindInterface, "%s drops them on input"},
 		"tx_dropped":           {KindInterface, "%s drops them on output: its other end is down or does not accept them"},
 		"rx_missed_errors":     {KindInterface, "%s has no room for incoming packets"},
-		"rx_otherhost_dropped": {KindMAC, "they arrive on %s with another MAC address than its own"},
+		"rx_otherhost_dropped": {KindMAC, "they arrive on %s for another MAC address"},
 	},
 	kernel.TallyQueue:    {"drops": {kindQueue, "the queueing discipline or a filter drops them (tc): %s"}},
 	kernel.TallyListener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},

@@ -1,6 +1,6 @@
-// Package encap proves that packets of a tunnel pass from one node to another. One probe sends a token to the
-// tunnel's port or protocol (Send), and another waits for it (Listen). The listener looks at two places, on the
-// interfaces and after the firewall. This distinguishes "lost on the way" from "dropped by the node itself".
+// Package encap proves that packets of a tunnel pass from one node to another. One probe sends a token to the tunnel's
+// port or protocol (Send), and another waits for it (Listen). The listener watches two places: the interfaces, and
+// behind the firewall. This distinguishes "lost on the way" from "dropped by the node itself".
 package encap
 
 import (
@@ -36,7 +36,7 @@ const (
 // ErrRefused reports that the kernel did not send a packet: it has no route, or the node's own firewall forbids it.
 var ErrRefused = errors.New("packets cannot leave")
 
-// Send sends a token a few times. Any error other than ErrRefused means that it could not try.
+// Send sends a token a few times. Any error other than ErrRefused means that sending was not possible.
 func Send(ctx context.Context, path Path, token uint32) error {
 	write, done, err := path.open()
 	if err != nil {
@@ -73,8 +73,8 @@ func (p Path) open() (write func([]byte) error, done func(), err error) {
 	return func(b []byte) error { _, err := conn.WriteTo(b, to); return err }, func() { conn.Close() }, nil
 }
 
-// packet is harmless to a tunnel that receives it. As VXLAN it has no valid VNI, as WireGuard no known type, as IPIP a
-// header without a checksum.
+// packet returns a packet that is harmless to a receiving tunnel. As VXLAN, its VNI is invalid; as WireGuard, its type
+// is unknown; as IPIP, its header lacks a checksum.
 func (p Path) packet(token uint32) []byte {
 	if p.Port == 0 {
 		const ttl, experimental = 1, 253 // RFC 3692

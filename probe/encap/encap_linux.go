@@ -30,7 +30,7 @@ type socket struct {
 	see  func(*Arrival)
 }
 
-// Listen opens the sockets. After it returns, no packet is missed. It needs the capability NET_RAW.
+// Listen opens the sockets. After Listen returns, it misses no packet. It needs the capability NET_RAW.
 func Listen(paths []Path, token uint32) (*Listener, error) {
 	l := &Listener{token: token}
 	for i, p := range paths {
@@ -55,8 +55,8 @@ func (l *Listener) Close() {
 	}
 }
 
-// Wait returns the fate of the token on each path, once it has passed on all of them or ctx ends. The error is a read
-// error.
+// Wait returns the fate of the token on each path, once the token has passed on all paths or ctx ends. The error is a
+// read error.
 func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	got := make([]Arrival, n)
 	errs := make([]error, len(l.sockets))
@@ -118,8 +118,8 @@ func (p Path) onWire(token uint32) (*os.File, error) {
 	if p.From.Is6() {
 		kind = unix.ETH_P_IPV6
 	}
-	// A socket for every protocol sees packets before the node's own ingress rules and eBPF programs. A socket for one
-	// protocol sees them after. It is bound to no protocol at first, so every packet that arrives is filtered.
+	// A socket for all protocols sees packets before the node's ingress rules and eBPF programs; a socket for one protocol
+	// sees them later. The socket is initially unbound, so that no packet arrives before the filter is set.
 	is := func(what bpf.Extension, value uint32, drop bool) []bpf.Instruction {
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}
 		if drop {
@@ -146,7 +146,7 @@ func (p Path) onWire(token uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "packets"), nil
 }
 
-// behindFirewall sees packets that the node accepts for itself. A raw IPv6 socket gets them without their header.
+// behindFirewall sees packets that the node accepts for itself. A raw IPv6 socket gets packets without their header.
 func (p Path) behindFirewall(token uint32) (*os.File, error) {
 	family, header := unix.AF_INET, ip4Len
 	if p.From.Is6() {

@@ -1,8 +1,8 @@
 // Package facts has the names that causes in internal/subject use to read results that do not come from a node: the IDs
 // of the checks of the Kubernetes API, the keys of their facts, and the reasons why a probe could not be placed.
 //
-// The packages that write these values (cluster, injector) need the Kubernetes libraries, and the one that reads them
-// must not. So the names live here, and this package imports nothing but probe:
+// The packages that write these values (cluster, injector) need the Kubernetes libraries. The package that reads them
+// must not. So the names are here, and this package imports only probe:
 //
 //	// cluster writes:
 //	report(probe.Found(probe.Fail, "lease renewed %s ago", age).With(facts.Age, seconds))
@@ -46,13 +46,13 @@ const (
 
 // Facts of these checks.
 const (
-	Account           probe.Fact = "account"         // the account whose rights it is about: NAMESPACE:NAME
+	Account           probe.Fact = "account"         // the account whose rights were checked: NAMESPACE:NAME
 	AccountOf         probe.Fact = "account_of"      // whose account: one of the Account words
 	AccountUID        probe.Fact = "account_uid"     // its UID in the API, which its tokens contain
 	Age               probe.Fact = "age_s"           // seconds
-	Addresses         probe.Fact = "addresses"       // endpoints that no pod has, some of them
+	Addresses         probe.Fact = "addresses"       // some endpoints with an address that no pod has
 	AddressesOfPod    probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
-	Answered          probe.Fact = "answered"        // whether a connection opened but the answer was not the expected one
+	Answered          probe.Fact = "answered"        // true: a connection opened, but the answer was unexpected
 	APIOutside        probe.Fact = "api_outside"     // true: no API server has the address of a node or pod
 	APIReason         probe.Fact = "api_reason"      // the API's own term: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget            probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
@@ -72,7 +72,7 @@ const (
 	FreeElsewhere     probe.Fact = "free_elsewhere"  // free addresses in blocks of other nodes, in the same pools
 	FreeHere          probe.Fact = "free_here"       // free addresses in the node's blocks
 	Full              probe.Fact = "full"            // whether the node has its maximum number of pods
-	RenamedTo         probe.Fact = "renamed_to"      // the Node that the machine reports as now
+	RenamedTo         probe.Fact = "renamed_to"      // the name of the Node that the machine now reports to
 	Group             probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint      probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Reflectors        probe.Fact = "reflectors"      // list of nodes that are route reflectors by their annotation
@@ -110,15 +110,15 @@ const (
 	Phase             probe.Fact = "phase"           // pod phase
 	Pod               probe.Fact = "pod"             // namespace/name
 	Plugin            probe.Fact = "plugin"          // the CNI plugin that refuses, "" if the message names none
-	DNSPort           probe.Fact = "dns_port"        // the port on which the pods of the cluster's DNS answer
-	DNSNamespace      probe.Fact = "dns_namespace"   // of those pods
+	DNSPort           probe.Fact = "dns_port"        // the port of the cluster DNS pods
+	DNSNamespace      probe.Fact = "dns_namespace"   // namespace of the cluster DNS pods
 	DNSKept           probe.Fact = "dns_kept"        // how: unlisted, denied, missed, shut, nowhere, noegress
 	BySet             probe.Fact = "by_set"          // the network set that a policy denies, with its network
 	DNSClosed         probe.Fact = "dns_closed"      // true: no policy allows queries to them
 	NamedPods         probe.Fact = "named_pods"      // list of some of the affected pods, NAMESPACE/NAME
 	Pods              probe.Fact = "pods"            // count of pods that do not start for the same reason
 	Corroborated      probe.Fact = "corroborated"    // true: the evidence does not depend on one tenant alone
-	OfDNS             probe.Fact = "of_dns"          // whether the Service is that of the cluster's DNS
+	OfDNS             probe.Fact = "of_dns"          // whether the Service is the cluster DNS Service
 	Pools             probe.Fact = "pools"           // list of the IP pools that may give addresses to the node's pods
 	Registered        probe.Fact = "registered"      // address Calico registered, without its prefix length
 	Restarts          probe.Fact = "restarts"        // count
@@ -167,23 +167,23 @@ const (
 // Targets of service-policies.
 const (
 	ServicesLocal    = "local"     // those that use only endpoints of the node in question
-	ServicesBySource = "by source" // those whose pods may be reached only by certain pods, because of a policy
+	ServicesBySource = "by source" // those whose pods a policy restricts to certain client pods
 )
 
-// NoBGPPeer is a value of probe.FactReason in results of bgp-peering: there is no peer to learn routes from.
+// NoBGPPeer is a value of probe.FactReason in results of bgp-peering: there is no peer that could advertise routes.
 const NoBGPPeer = "no-peer"
 
 // BadBGPPeer is another value: the address or selector of a BGPPeer is invalid.
 const BadBGPPeer = "bad-peer"
 
-// ControllersNone is a value of probe.FactReason in results of calico-controllers: none exists.
+// ControllersNone is a value of probe.FactReason in results of calico-controllers: no controller exists.
 const ControllersNone = "none"
 
 // Values of the fact Empty.
 const (
-	EmptySelector   = "selector"    // no pod has the labels of its selector, but some have similar ones
-	EmptyAbsent     = "absent"      // no pod has them or similar ones
-	EmptyNoSelector = "no-selector" // it has none, and there is no ready EndpointSlice
+	EmptySelector   = "selector"    // no pod matches its selector, but some pods have similar labels
+	EmptyAbsent     = "absent"      // no pod matches its selector or has similar labels
+	EmptyNoSelector = "no-selector" // it has no selector, and there is no ready EndpointSlice
 	EmptyScaled     = "scaled"      // its Deployment has 0 replicas
 	EmptyNotMade    = "not-made"    // the API server rejects the pods
 	EmptyUnready    = "unready"     // its pods are not ready
@@ -191,7 +191,7 @@ const (
 	EmptyController = "controller"  // no controller creates its EndpointSlices
 	EmptyOtherProxy = "other-proxy" // its label excludes it from kube-proxy
 	EmptyNoUDP      = "no-udp"      // a DNS Service without port 53 UDP
-	EmptyLocal      = "local"       // a node uses only its own endpoints (internalTrafficPolicy), and this one has none
+	EmptyLocal      = "local"       // the node has no endpoint, and uses only its own (internalTrafficPolicy)
 )
 
 // Values of the fact Unready.
@@ -204,7 +204,7 @@ const (
 // Values of the fact Starts: why pods of a node do not start, according to the kubelet.
 const (
 	StartsAddresses  = "addresses" // IPAM has no address
-	StartsCNI        = "cni"       // the CNI plugin fails in another way
+	StartsCNI        = "cni"       // the CNI plugin fails for another reason
 	StartsNetwork    = "network"   // the runtime has no network configuration
 	StartsSandbox    = "sandbox"   // the runtime creates no sandbox, for another reason than the network
 	StartsImage      = "image"     // registries are unreachable from the node
@@ -262,7 +262,7 @@ const (
 	MakersMove = "move" // another component creates them, and creates all of them
 )
 
-// Reason is why a probe could not be placed on a node: the value of probe.FactReason in probe-placed.
+// Reason is why a probe could not be placed on a node. It is the value of probe.FactReason in probe-placed.
 type Reason string
 
 // All reasons.

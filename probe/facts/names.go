@@ -5,8 +5,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// NoNames is the DNS server that did not answer a program of the node that needed an image, ADDRESS:PORT. It is "a
-// resolver" if the message does not name it.
+// NoNames is the DNS server, as ADDRESS:PORT, that did not answer the node during an image pull. It is "a resolver" if
+// the message has no server.
 const NoNames probe.Fact = "no_names"
 
 // lookedUp matches Go's error for a name without an answer (net, DNSError). A negative answer (no such name) does not
@@ -15,7 +15,7 @@ var lookedUp = lazy.New(`lookup [\w.-]+(?: on ([\[\]0-9A-Fa-f.:]+))?: ` +
 	`(?:read udp [^ ]+: i/o timeout|read udp [^ ]+: read: connection refused|i/o timeout|server misbehaving|` +
 	`Temporary failure in name resolution|dial udp [^ ]+: connect: )`)
 
-// NameServerSilent returns the DNS server in a message that did not answer, "" if the message is about something else.
+// NameServerSilent returns the unresponsive DNS server in a message, or "" if the message has another topic.
 func NameServerSilent(message string) string {
 	m := lookedUp.FindStringSubmatch(message)
 	switch {

@@ -29,9 +29,8 @@ const (
 )
 
 // refusals are tried in order. The patterns match errors of Go (net, net/http, crypto/x509), containerd
-// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. A rate limit comes before the
-// login error that its message also contains. Network errors come before both, because the login request uses the
-// network.
+// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. A rate limit precedes the login
+// error, because its message contains both. Network errors precede both, because the login request uses the network.
 var refusals = []struct {
 	is    string
 	words *lazy.Regexp
@@ -74,7 +73,7 @@ func RegistryOf(image string) string {
 	return host
 }
 
-// RefusedByWay reports whether the node's path to the registry fails, as it does for each image.
+// RefusedByWay reports whether the node's path to the registry fails, for any image.
 func RefusedOnPath(refusal string) bool {
 	return slices.Contains([]string{RefusedUnresolved, RefusedUnreachable, RefusedProxy}, refusal)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Facts about what blocks a pod's sandbox, in pods-start and probe-placed.
+// Facts of pods-start and probe-placed about what blocks a pod's sandbox.
 const (
 	Obstacle   probe.Fact = "obstacle"    // what blocks it: one of the Obstacle words
 	ObstacleAt probe.Fact = "obstacle_at" // the image or file in question
@@ -21,7 +21,7 @@ const (
 	ObstacleResolvConf    = "resolv-conf"    // the file from which the kubelet reads DNS servers cannot be opened
 	ObstacleToken         = "token"          // the API server does not accept the CNI plugin's token
 	ObstacleRights        = "rights"         // the CNI plugin's account lacks a right
-	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
+	ObstacleAuthority     = "authority"      // the CNI plugin does not trust the API server's CA
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program is not executable
 	obstacleOpenFiles     = "open-files"     // a process reached its limit of open files
 	obstacleProcesses     = "processes"      // a limit of processes or threads was reached
@@ -40,19 +40,19 @@ const (
 	ObstacleSilence       = "silence"        // the runtime does not answer, for an unknown reason
 )
 
-// Sandbox is the parsed message of an event with the reason EventSandbox, or of one about a pod's cgroup.
+// Sandbox is the parsed message of an event with the reason EventSandbox, or of an event about a pod's cgroup.
 type Sandbox struct {
 	Starts   string // StartsAddresses, StartsCNI or StartsSandbox
 	Plugin   string // the CNI plugin that refuses
 	Obstacle string // "" = unknown or none
 	At       string
-	Message  string // without the words with which every such event begins
+	Message  string // without the common beginning of all such events
 }
 
 // EventSandbox is the reason of the kubelet's event about a pod whose sandbox the runtime did not create.
 const EventSandbox = "FailedCreatePodSandBox"
 
-// SandboxFailed parses the message of such an event, of the probe's own pod or any other.
+// SandboxFailed parses the message of an EventSandbox event of any pod.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	prefix := sandboxWords.FindString(text)
@@ -85,8 +85,8 @@ func (s Sandbox) OfNode() bool {
 // pluginMultus starts other plugins, as a tenant's NetworkAttachmentDefinition configures them.
 const pluginMultus = "multus"
 
-// nodesOwn matches messages of the runtime, the kubelet and Calico's plugin about things of the node: its plugins, its
-// configuration, its connection to the API server.
+// nodesOwn matches messages of the runtime, the kubelet and Calico's plugin about the node: its plugins, configuration
+// and connection to the API server.
 var nodesOwn = lazy.New(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
 	`cni config uninitialized|stat /var/lib/calico/nodename: |error getting ClusterInformation: `)
 
@@ -94,8 +94,7 @@ var nodesOwn = lazy.New(`failed to find plugin "[\w.-]+" in path|no networks fou
 // k8s.go), libcalico-go and the bandwidth plugin, which all quote input that they could not parse.
 var podsWords = lazy.New(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
 
-// outsideOfPods returns the first match that is not part of a quote from a pod: neither inside quotes nor after
-// podsWords.
+// outsideOfPods returns the first match that does not quote a pod: outside quotes and before podsWords.
 func outsideOfPods(find *lazy.Regexp, text string) []string {
 	at := find.FindStringSubmatchIndex(text)
 	if at == nil {
@@ -111,15 +110,15 @@ func outsideOfPods(find *lazy.Regexp, text string) []string {
 }
 
 // ContainerFailed parses the runtime's message about a container that it could not create or start, or about its image.
-// Most such faults are the pod's own, such as a missing program. Then Obstacle is empty.
+// Most such faults are in the pod, such as a missing program. Obstacle is then empty.
 func ContainerFailed(text string) Sandbox {
 	s := Sandbox{Starts: StartsContainer, Message: text}
 	s.Obstacle, s.At = obstacleOf(s.Starts, WithoutOwners(text), false)
 	return s
 }
 
-// WithoutOwners returns the part of such a message that only the runtime and the kernel write. A tenant chooses the
-// image, and with it the registry, so the part ends where the registry's reply begins.
+// WithoutOwners returns the part of a message that only the runtime and the kernel write. A tenant chooses the image
+// and so the registry. The part therefore ends before the registry's reply.
 func WithoutOwners(text string) string {
 	if at := registryWords.FindStringIndex(text); at != nil {
 		text = text[:at[0]]
@@ -154,8 +153,8 @@ var registryWords = lazy.New(`(?i)unexpected (?:http )?status|unexpected media ?
 	`\b(?:unknown|denied|unauthorized|toomanyrequests|unavailable|unsupported|too many requests|` +
 	`(?:manifest|name|digest|size|tag|range|blob)(?: upload)? (?:invalid|unknown|unverified)): `)
 
-// obstacleOf returns the first obstacle that a message names, and its subject. The kubelet's own errors have no code of
-// the runtime.
+// obstacleOf returns the first obstacle in a message, and its subject. The kubelet's own errors have no runtime error
+// code.
 func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	for _, o := range obstacles {
 		m := outsideOfPods(o.words, text)
@@ -191,7 +190,7 @@ var obstacles = []struct {
 	also   bool // also in messages about a container
 	own    bool // a message of the kubelet itself, not of the runtime
 	words  *lazy.Regexp
-	not    *lazy.Regexp // if it matches too, the obstacle is another one
+	not    *lazy.Regexp // if this also matches, the obstacle is another one
 }{
 	{is: obstacleOpenFiles, words: lazy.New(`too many open files`)},
 	{of: StartsSandbox, also: true, is: obstacleCgroups, words: lazy.New(
@@ -202,7 +201,7 @@ var obstacles = []struct {
 	{is: obstacleProcesses, words: lazy.New(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
-	// runc's first process was killed, or its second could not be started.
+	// runc's first process was killed, or its second process could not be started.
 	{of: StartsSandbox, is: obstacleInit, words: lazy.New(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: lazy.New(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
@@ -250,7 +249,7 @@ var obstacles = []struct {
 
 // Errors for an image store that lacks a part of an image, of containerd (core/metadata/content.go,
 // plugins/content/local/readerat.go, core/diff/apply, core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of
-// containers/storage; and of Linux for a disk or file system that cannot be read.
+// containers/storage; and of Linux for an unreadable disk or file system.
 var (
 	storeDisk = lazy.New(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
 		`/var/lib/(?:containerd|containers|docker|rancher)/).*(?:input/output error|[Ss]tructure needs cleaning|bad message)`)
@@ -274,7 +273,7 @@ var (
 		`(?:runc create failed|shim task|OCI runtime create failed).*cannot allocate memory`)
 )
 
-// On adds to a result what blocks the sandbox.
+// On adds the sandbox's obstacle to a result.
 func (s Sandbox) On(r probe.Result) probe.Result {
 	if s.Obstacle != "" {
 		r = r.With(Obstacle, s.Obstacle)

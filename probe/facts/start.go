@@ -2,7 +2,7 @@ package facts
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// IDs of the checks of the API about what keeps a node or calico-node from starting.
+// IDs of API checks about what keeps a node or calico-node from starting.
 const (
 	CheckWebhooks       = "webhooks-answer"
 	CheckTyphaService   = "typha-service"
@@ -13,13 +13,13 @@ const (
 const (
 	BrokenProbe  probe.Fact = "broken_probe"  // the probe or hook that cannot succeed: one of the Probe words
 	KeepsFrom    probe.Fact = "keeps_from"    // list of the objects that a webhook blocks: Keeps words
-	Differs      probe.Fact = "differs"       // list of settings in which the node differs from the others
+	Differs      probe.Fact = "differs"       // list of settings in which the node differs from other nodes
 	Elsewhere    probe.Fact = "elsewhere"     // list of the other nodes with a different setting
 	Limit        probe.Fact = "limit"         // the limit of processes or files in a message: one of the Limit words
-	ProbeSays    probe.Fact = "probe_says"    // why the kubelet's probe of a container failed last
+	ProbeSays    probe.Fact = "probe_says"    // the last failure of the kubelet's probe of a container
 	NotReady     probe.Fact = "not_ready_s"   // how long calico-node's container has not been ready, in seconds
 	Unstarted    probe.Fact = "uninitialized" // list of the taints that a controller still has to remove
-	WithoutAgent probe.Fact = "without_agent" // list of those whose agent has no pod on the node
+	WithoutAgent probe.Fact = "without_agent" // list of taints whose agent has no pod on the node
 	WaitingFor   probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
 	Webhook      probe.Fact = "webhook"       // its name
 	WebhookOf    probe.Fact = "webhook_of"    // its configuration, KIND/NAME

@@ -1,5 +1,5 @@
-// Package httpget requests one page from a server near the node. Get returns whether and what the server answers. It
-// does not verify the server's identity.
+// Package httpget requests one page from a server near the node. Get returns the server's answer, if any. It does not
+// verify the server's identity.
 package httpget
 
 import (
@@ -33,7 +33,7 @@ type Options struct {
 	Certificate func() tls.Certificate                  // called when a server requests one; an empty one is not presented
 }
 
-// ErrNotAccepted is in the error of a request whose connection was not accepted. A timeout was then one of connecting.
+// ErrNotAccepted is in the error of a request whose connection was not accepted, for example after a connect timeout.
 var ErrNotAccepted = errors.New("no connection")
 
 // Get requests url on a new connection. It uses no proxy, follows no redirect and does not verify certificates.

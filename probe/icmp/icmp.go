@@ -29,10 +29,10 @@ import (
 type Pace struct {
 	Packets int
 	Every   time.Duration
-	ID      uint16 // the ID of the echoes, which identifies them to others; 0 = any
+	ID      uint16 // the ID of the echoes, for identification elsewhere; 0 = any
 }
 
-// The usual paces. If every address answers, Usual takes four tenths of a second, and Brisk a tenth of that.
+// The usual paces. If every address answers, Usual takes four tenths of a second, and Brisk takes a tenth of that.
 var (
 	Usual = Pace{Packets: 5, Every: 100 * time.Millisecond}
 	Brisk = Pace{Packets: 3, Every: 20 * time.Millisecond}
@@ -45,19 +45,20 @@ const Wait = time.Second
 type Stats struct {
 	Addr          netip.Addr
 	Sent          int // attempted, even if the packet could not leave
-	Refused       int // of these, could not leave this node
+	Refused       int // number of sent packets that could not leave this node
 	Received      int
 	Min, Avg, Max time.Duration // of the replies, zero without a reply
 	// Refusal is why a packet could not leave this node: "net-unreachable", "host-unreachable" and so on in the words of
 	// probe.Reason, "denied" by its own firewall, "blackhole", or "too-big" for the outgoing interface. It is "" if all
-	// could leave.
+	// packets could leave.
 	Refusal string
 	// Bounced is the error that a router or the peer sent instead of a reply: "destination unreachable from 10.0.0.1, code
 	// 13 (administratively prohibited)". It is "" without such an error.
 	Bounced string
 	// Cut reports that the context ended before the time for answers had passed.
 	Cut bool
-	// TooBig reports that a router returned a packet as too big. ReportedMTU is the MTU in that error, 0 if it has none.
+	// TooBig reports that a router returned a packet as too big. ReportedMTU is the MTU in that error, or 0 if the error
+	// has no MTU.
 	TooBig      bool
 	ReportedMTU int
 
@@ -88,7 +89,7 @@ func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (St
 	return Burst(ctx, addr, size, Pace{Packets: 1}, wait)
 }
 
-// Burst does the same with several packets, at a pace. wait is for the answer to the last one.
+// Burst does the same as One with several packets, at a pace. wait is the time for the last answer.
 func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -116,7 +117,7 @@ func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats
 }
 
 // Whole sends three echo requests to an address as IP packets of exactly size bytes that must not be fragmented. It
-// ignores what the kernel has learnt about the path. One reply is enough. It waits for the last answer as long as wait.
+// ignores the kernel's cached path MTU. One reply is enough. wait is the time for the last answer.
 func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -130,8 +131,8 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Fragmented sends three echo requests of size bytes to an address, each in as many fragments as the MTU requires. It
-// waits for the last answer.
+// Fragmented sends three echo requests of size bytes to an address, fragmented as the MTU requires. It waits for the
+// last answer.
 func Fragmented(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -164,8 +165,8 @@ func (p *pinger) whole(size int) error {
 	return err
 }
 
-// ping runs the configured pings and closes the pinger. One goroutine alternates between sending and reading. However
-// long the machine delays it, no more packets are in transit than it can receive answers for.
+// ping runs the configured pings and closes the pinger. One goroutine alternates between sending and reading. Even on a
+// slow machine, it never has more packets in transit than answers fit the socket buffer.
 func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	p.stats = make([]Stats, len(addrs))
 	for i, a := range addrs {
@@ -229,7 +230,8 @@ func listen(v4 bool) (*pinger, error) {
 }
 
 // filter makes the socket receive only packets that this package reads. The socket's buffer is small, and on a busy
-// node a raw socket sees every ICMP packet. On systems without such a filter, it reads and drops the others.
+// node a raw socket sees every ICMP packet. On systems without such a filter, this package reads and drops other
+// packets.
 func (p *pinger) filter() {
 	if c := p.conn.IPv4PacketConn(); c != nil {
 		var f ipv4.ICMPFilter
@@ -254,8 +256,8 @@ func (p *pinger) filter() {
 // socket's buffer (net.core.rmem_default, about 270 packets) and would count as lost.
 const burst = 16
 
-// send spreads each round of packets evenly over its time, and reads in between. After a delay it does not send all
-// missed packets at once.
+// send spreads each round of packets evenly over time, and reads in between. After a delay it does not send all missed
+// packets at once.
 func (p *pinger) send(ctx context.Context) {
 	next, gap := time.Now(), p.every*burst/time.Duration(len(p.stats))
 	for round := range p.packets {

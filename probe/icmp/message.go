@@ -14,15 +14,15 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// The minimum time of a read, and how late it may end before it is repeated: a machine that had no time for this
-// process has filled its socket in the meantime.
+// The minimum time of a read, and how late a read may end before it is repeated: a busy machine may have filled the
+// socket meanwhile.
 const (
 	minRead = time.Millisecond
 	heldUp  = 5 * time.Millisecond
 )
 
-// read receives packets until the given time, the end of ctx or done (nil: never). It always reads the packets that
-// have already arrived.
+// read receives packets until the given time, until ctx ends or until done is closed (nil: never). It always reads the
+// packets that have already arrived.
 func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 	until = later(until, time.Now().Add(minRead))
 	buf := make([]byte, 1500)
@@ -102,8 +102,8 @@ var (
 		5: {"source address refused by policy", true}, 6: {"route rejected", true}}
 )
 
-// Unreachable describes the codes of ICMP's "destination unreachable". A host that has the address rejects a connection
-// with a reset. "Port unreachable" instead comes from a firewall's REJECT.
+// Unreachable describes the codes of ICMP's "destination unreachable". The host with the address rejects a connection
+// with a reset. A "port unreachable" comes from a firewall's REJECT.
 func Unreachable(code int, v4 bool) (text string, firewall bool) {
 	words := unreachable6
 	if v4 {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfragmented makes every packet leave whole or not at all, even if the kernel has learnt that it is too big for the
-// path. The caller wants to measure exactly that.
+// unfragmented forbids fragmentation, even of packets that exceed the kernel's cached path MTU: the caller measures
+// that MTU.
 func (p *pinger) unfragmented() error {
 	level, option, mode := unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
 	var conn net.PacketConn

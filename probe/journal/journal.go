@@ -1,6 +1,6 @@
 // Package journal reads the newest entries of a systemd journal file, without systemd's libraries. In a file, objects
-// refer to each other by their offsets. Entries are listed in arrays, each twice as long as the one before it, so the
-// last entries are found quickly.
+// refer to each other by offset. Entries are listed in arrays, each twice as long as the previous array, so the last
+// entries are found quickly.
 //
 //	entries, err := journal.Tail(ctx, f, size, journal.Want{Units: []string{"kubelet.service"}, Since: then})
 //
@@ -73,8 +73,8 @@ const (
 // notRead replaces a line in an unsupported compression.
 const notRead = "(a long line, in an unsupported compression)"
 
-// errCut reports that the wanted time was not reached: there are too many entries since then.
-var errCut = fmt.Errorf("the journal has more than %d entries since then: older ones were not read", maxEntries)
+// errCut reports that there are too many entries since the wanted time.
+var errCut = fmt.Errorf("the journal has more than %d entries since then: older entries were not read", maxEntries)
 
 // errBroken reports an object that is invalid, or at an invalid place.
 var errBroken = errors.New("the journal file is broken")
@@ -98,8 +98,8 @@ func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	return moment(head[184:]), moment(head[192:]), nil
 }
 
-// Tail returns the wanted entries among a file's last ones, oldest first. It adds errCut if those do not reach back far
-// enough.
+// Tail returns the wanted entries among a file's last entries, oldest first. It also returns errCut if the last entries
+// do not reach back far enough.
 func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, error) {
 	head, err := header(r)
 	if err != nil {
@@ -289,7 +289,7 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 // field is a parsed data object.
 type field struct{ name, value string }
 
-// packed is the name of a compressed field, which is always a long one.
+// packed is the name of a compressed field. Only long fields are compressed.
 const packed = "packed"
 
 // fieldAt returns the field at an offset. It caches fields, because most entries share them.

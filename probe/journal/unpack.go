@@ -34,8 +34,8 @@ func unpackZSTD(b []byte) []byte {
 	return out
 }
 
-// unpackLZ4 decompresses an LZ4 block, up to a number of bytes. A block is a list of sequences. Each has a token, whose
-// halves are two lengths, then literal bytes, and a distance from which a match is copied.
+// unpackLZ4 decompresses an LZ4 block, up to a number of bytes. A block is a list of sequences. A sequence is a token
+// with two lengths, then literal bytes, then the distance of the match to copy.
 func unpackLZ4(in []byte, most int) []byte {
 	out := make([]byte, 0, most)
 	length := func(half int) int { // a length of 15 continues in the following bytes

@@ -30,7 +30,7 @@ func SentTo(f Flow) (netip.AddrPort, error) {
 	case errors.Is(err, unix.ENOENT):
 		return netip.AddrPort{}, ErrNotTracked
 	case err != nil:
-		return netip.AddrPort{}, fmt.Errorf("looking the connection up: %w", firewallError(err))
+		return netip.AddrPort{}, fmt.Errorf("looking up the connection: %w", firewallError(err))
 	}
 	for _, m := range answers {
 		if _, sent, ok := tracked(m); ok {

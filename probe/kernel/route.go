@@ -79,7 +79,7 @@ func ProtocolName(n int) string {
 var ErrNoInterface = errors.New("no such interface")
 
 // errChanged reports that a table changed each time it was listed, so entries may be missing.
-var errChanged = errors.New("it changed while it was listed, so some may be missing: run it again")
+var errChanged = errors.New("it changed while it was listed, so entries may be missing: run it again")
 
 // String formats the route in one line, like 'ip route'.
 func (r Route) String() string {

@@ -81,7 +81,7 @@ var (
 var signatures = []*signature{
 	{FaultForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{faultLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, lazy.New(`Calico is currently not ready to process requests`)},
-	{FaultUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
+	{FaultUnauthorized, "projectcalico/calico#5712; the CNI plugin with an expired token", anyStart,
 		lazy.New(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
 	{faultNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
 		lazy.New(`the server could not find the requested resource`)},

@@ -107,7 +107,7 @@ var endings = map[string]ending{
 		lazy.New(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
 			{ID: faultLoop, Source: "coredns/coredns#2391; plugin/loop", Match: lazy.New(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
-			{ID: faultCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
+			{ID: faultCorefile, Source: "seen: CoreDNS with an invalid Corefile, or without one",
 				Match: lazy.New(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},
 	},

@@ -140,7 +140,7 @@ func has(ns netns.NsHandle, want netip.Addr) error {
 			return fmt.Errorf("the pod's network namespace has no address %s", want)
 		}
 		if slices.ContainsFunc(links, func(l kernel.Link) bool { return strings.HasSuffix(l.Name, "_kata") }) {
-			return unfit("the pod is a virtual machine (Kata), so answers would go to its guest")
+			return unfit("the pod is a virtual machine (Kata), so its guest would get the answers")
 		}
 		return nil
 	})

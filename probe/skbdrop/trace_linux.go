@@ -135,7 +135,7 @@ func (t *Trace) start(f Filter) error {
 	}
 	var err error
 	if t.events, err = ringbuf.NewReader(t.programs.Maps["skbdrop_events"]); err != nil {
-		return fmt.Errorf("opening what the programs write: %w", err)
+		return fmt.Errorf("opening the programs' output: %w", err)
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -150,7 +150,7 @@ func (t *Trace) attach() error {
 	for _, name := range points {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs.Programs[name]})
 		if err != nil {
-			return fmt.Errorf("putting a program at its tracepoint: %w", err)
+			return fmt.Errorf("attaching a program to its tracepoint: %w", err)
 		}
 		t.links = append(t.links, l)
 	}
@@ -196,14 +196,14 @@ func (t *Trace) End() (events []Event, gaps Gaps, err error) {
 			err = binary.Read(bytes.NewReader(record.RawSample), binary.NativeEndian, &raw)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("reading what the programs wrote: %w", err))
+			errs = append(errs, fmt.Errorf("reading the programs' output: %w", err))
 			break
 		}
 		events = append(events, t.event(raw))
 	}
 	var noted uint32
 	if err := t.programs.Variables["noted"].Get(&noted); err != nil {
-		errs = append(errs, fmt.Errorf("reading how much there was: %w", err))
+		errs = append(errs, fmt.Errorf("reading the amount of output: %w", err))
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return int(a.At - b.At) })
 	gaps = Gaps{More: max(0, int(noted)-len(events)), Skipped: skipped}

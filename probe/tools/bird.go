@@ -22,7 +22,7 @@ The answer is printed as it arrives, up to 200000 lines.
   bird show route protocol Mesh_10_0_0_2 all
   bird -6 show status
 
-Fails when BIRD rejects the command, or what it names does not exist.`,
+Fails when BIRD rejects the command, or the named object does not exist.`,
 	Check: check(ParseBIRD),
 }
 
@@ -39,11 +39,11 @@ func ParseBIRD(args []string) (*BIRDArgs, error) {
 		a.Socket, args = "/run/calico/bird6.ctl", args[1:]
 	}
 	if len(args) < 2 || args[0] != "show" {
-		return a, errors.New("bird takes show and what to show: bird show protocols")
+		return a, errors.New("bird takes show commands: bird show protocols")
 	}
 	a.Command = strings.Join(quoted(args), " ")
 	if strings.ContainsFunc(a.Command, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return a, errors.New("a command of BIRD's is one line of text")
+		return a, errors.New("a BIRD command is one line of text")
 	}
 	return a, nil
 }

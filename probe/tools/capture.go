@@ -47,7 +47,7 @@ although interfaces are not made promiscuous. The kernel joins packets of one co
 they may be longer than the MTU.
 
 'calico-probe capture' writes the same to a file for tcpdump and Wireshark, from two nodes
-at once, and with --payload the whole of each packet.`,
+at once, and with --payload each whole packet.`,
 	Check: func(args []string) error {
 		c, err := ParseCapture(args)
 		switch {

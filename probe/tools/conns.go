@@ -13,11 +13,11 @@ import (
 var Conns = &probe.Tool{
 	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "listening TCP sockets, or connections",
 	Doc: `Lists the listening TCP sockets of the node's own network namespace, each with its process.
-Sockets in pods are not included, nor is UDP.
+Sockets in pods and UDP sockets are not included.
 
   -e        connections instead: established, opening, closing
-  PORT      of either end
-  ADDRESS   of either end. A listening socket on all addresses matches every address; one
+  PORT      local or remote
+  ADDRESS   local or remote. A listening socket on all addresses matches every address; one
             on 0.0.0.0 matches every IPv4 address
 
   conns

@@ -100,7 +100,7 @@ func ParseDNS(args []string) (*DNSArgs, error) {
 		return l, fmt.Errorf("%q is not a valid DNS name", rest[0])
 	}
 	if a, err := netip.ParseAddr(rest[0]); err == nil {
-		return l, fmt.Errorf("%s is an address: 'dns -x %s' looks its name up", a, a)
+		return l, fmt.Errorf("%s is an address: 'dns -x %s' looks up its name", a, a)
 	}
 	l.Name = rest[0]
 	if len(rest) == 2 {
@@ -118,7 +118,7 @@ func parseServer(text string) (netip.AddrPort, error) {
 	}
 	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("@%s: a server is an address, like @10.96.0.10 or @[fd00::a]:53", text)
+		return netip.AddrPort{}, fmt.Errorf("@%s: a server is an address, such as @10.96.0.10 or @[fd00::a]:53", text)
 	}
 	const usual = 53
 	return netip.AddrPortFrom(a, usual), nil

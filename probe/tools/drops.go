@@ -21,7 +21,7 @@ var Drops = &probe.Tool{
 PORT, in bursts with pauses between them. It reports the counter that grew by the number of
 lost packets, and did not grow in the pauses: a rule of nftables or of either iptables with
 its Calico policy, connection tracking, a queue (tc), IPsec, a listening socket, or an
-interface. It also reports what the kernel itself says about such packets: a route that
+interface. It also reports the kernel's own answer about such packets: a route that
 drops them, a neighbour that does not answer. 'in POD drops ...' sends from the pod, and
 reads counters in the pod and on the node.
 Without a target it sends nothing, and shows all drops in that time, of any packet.

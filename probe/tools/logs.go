@@ -28,7 +28,7 @@ an ID. If several match, it lists them.
   logs -f -n 10 kube-system/coredns-5ddf468bdc-lwdfv/coredns
   logs --previous calico-node
 
-It names files that the kubelet has compressed, and does not read them.`,
+It lists files that the kubelet has compressed, but does not read them.`,
 	Check:   check(ParseLogs),
 	Endless: func(args []string) bool { l, err := ParseLogs(args); return err == nil && l.Follow },
 }

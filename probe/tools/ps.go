@@ -12,10 +12,10 @@ var PS = &probe.Tool{
 	Name: "ps", Usage: "[-a] [pods | images] [WORD]", Short: "containers, pods and images of the node, by its runtime",
 	Doc: `Queries the container runtime on its socket, as the kubelet does. Works without the API
 server. Lists containers that run or wait, and those that exited with an error. A WORD
-selects those that contain it in their pod, name, image or ID.
+selects entries with that word in pod, name, image or ID.
 
-  -a       also those that exited with code 0, and earlier attempts
-  pods     the pods' sandboxes, with their addresses
+  -a       also containers that exited with code 0, and earlier attempts
+  pods     pod sandboxes, with their addresses
   images   the images on the node, and their size
 
   ps

@@ -12,7 +12,7 @@ import (
 var Sh = &probe.Tool{
 	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
 	Doc: `Starts root's shell in the node's own file system, on your terminal. What you type there is
-not read-only. Ctrl-D or exit comes back, and kills the shell's background processes. If it
+not read-only. Ctrl-D or exit returns, and kills the shell's background processes. If it
 hangs, Enter ~ . leaves it, as with ssh; Enter ~ ~ sends one ~. --toolbox starts the shell
 of the toolbox image instead, which has tools that the node may lack. On a node without a
 shell, sh does that automatically.

@@ -15,11 +15,11 @@ func Checks() []*probe.Check {
 // Facts of bgp-session about the routes of a session, besides imported and exported.
 const (
 	FactUpdates probe.Fact = "updates" // routes that the peer has sent since the session began
-	FactFilters probe.Fact = "filters" // BGPFilters that the session's BGPPeer names
+	FactFilters probe.Fact = "filters" // BGPFilters of the session's BGPPeer
 )
 
-// BGPExpected compares both ends of confd: the BGP configuration in the API, and BIRD's peers. A peer that is missing
-// from BIRD's configuration appears in no list of sessions that are down.
+// BGPExpected compares confd's input and output: the BGP configuration in the API, and BIRD's peers. A peer that is
+// missing from BIRD's configuration is not listed as a down session.
 var BGPExpected = &probe.Check{
 	ID: "bgp-expected", From: probe.FromNode,
 	Tags: []string{probe.TagBGP}, Access: []string{"run/calico"}, Needs: []string{probe.CheckBirdSocket},
@@ -40,8 +40,8 @@ const (
 	MD5Unexpected = "unexpected" // the segment was signed, and this node has no password for the peer
 )
 
-// BGPPort checks the layer below BGP: can this node open the session's TCP connection from the address that its peers
-// expect?
+// BGPPort checks the layer below BGP: can this node open the session's TCP connection from the address that the peer
+// expects?
 var BGPPort = &probe.Check{
 	ID:   "bgp-port",
 	From: probe.FromNode,
@@ -55,15 +55,15 @@ const (
 	FactListensAt probe.Fact = "listens_at"
 )
 
-// BGPSession reports, for each peer, what calicoctl node status reports, and what that leaves out: the last error, the
-// routes, and whether a graceful restart delays them.
+// BGPSession reports the same as calicoctl node status for each peer, and also the last error, the routes, and a
+// graceful restart that delays them.
 var BGPSession = &probe.Check{
 	ID: "bgp-session", From: probe.FromNode,
 	Tags: []string{probe.TagBGP}, Access: []string{"run/calico", "proc", "host network"},
 	Needs: []string{probe.CheckNodeUplink, probe.CheckBirdSocket},
 }
 
-// FactHeard is true if the peer sent the last error, false if this BIRD raised it.
+// FactHeard is true if the peer sent the last error, and false if this BIRD raised it.
 const FactHeard probe.Fact = "heard"
 
 // Facts of the BIRD checks.
@@ -79,23 +79,23 @@ const (
 	FactHoldLeft  probe.Fact = "hold_left_s" // seconds until then
 
 	FactWaitLeft probe.Fact = "wait_left_s" // seconds that a graceful restart waits at most
-	FactBlockers probe.Fact = "blockers"    // the peers that it waits for: the first ten addresses
+	FactBlockers probe.Fact = "blockers"    // the first ten addresses of peers that it waits for
 
 	FactASNumber probe.Fact = "neighbour_as" // the peer's AS number
 
 	FactKernelState probe.Fact = "kernel_state" // of the protocol that writes routes into the kernel
 )
 
-// BirdConfig reads the file that confd writes for BIRD. Until confd has rendered it once, BIRD exits at each start, so
-// confd's fault looks like one of BIRD (projectcalico/calico#8294).
+// BirdConfig reads the file that confd writes for BIRD. Until confd has rendered the file once, BIRD exits at each
+// start, so a confd fault looks like a BIRD fault (projectcalico/calico#8294).
 var BirdConfig = &probe.Check{
 	ID: "bird-config", From: probe.FromNode,
 	In:   probe.Standard,
 	Tags: []string{probe.TagBGP}, Access: []string{"host processes", "SYS_PTRACE", "run/calico"},
 }
 
-// FactRuns is false if BIRD does not run, but its neighbours in the container do. FactReason is then "missing" or
-// "empty" for the file, or "not-loaded" for its content. It is "down" if calico-node has no processes at all.
+// FactRuns is false if BIRD does not run, but other processes of its container do. FactReason is then "missing" or
+// "empty" for the file, or "not-loaded" for its content. It is "down" if calico-node has no processes.
 const FactRuns probe.Fact = "runs"
 
 // BirdSocket checks through the control socket whether BIRD is alive. The socket file of a dead BIRD refuses

@@ -12,8 +12,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{CNIMTU, IPAMFiles, CNIConfig, CNINodename, CNIToken, CNIServer}
 }
 
-// CNIConfig finds the network plugin that the runtime would call. The runtime uses the first file by name, so a file
-// that another network left behind can come before Calico's.
+// CNIConfig finds the network plugin that the runtime would call. The runtime uses the first file by name, so another
+// network's leftover file can precede Calico's file.
 var CNIConfig = &probe.Check{
 	ID: "cni-config", From: probe.FromNode,
 	Tags: []string{probe.TagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"},
@@ -23,12 +23,12 @@ var CNIConfig = &probe.Check{
 const (
 	FactPlugins probe.Fact = "plugins" // types of plugins in the file, in order
 
-	FactBehind   probe.Fact = "behind"   // Calico's file, if another file comes first
+	FactBehind   probe.Fact = "behind"   // Calico's file, if another file precedes it
 	FactFolder   probe.Fact = "folder"   // of plugins mounted noexec, or that the runtime reads instead of Calico's
 	FactAlien    probe.Fact = "alien"    // plugins that cannot run on this CPU, each with the reason
 	FactBinaries probe.Fact = "found_in" // where the missing plugins are, outside the runtime's folders
 	FactAssigns  probe.Fact = "assigns"  // list of the families that Calico's IPAM assigns to a pod: IPv4, IPv6
-	FactLacking  probe.Fact = "lacking"  // families of these without an enabled pool
+	FactLacking  probe.Fact = "lacking"  // the assigned families without an enabled pool
 )
 
 // Reasons why the runtime does not use Calico's network configuration.
@@ -38,9 +38,9 @@ const (
 	CNIElsewhere = "elsewhere"
 	CNIUnusable  = "unusable" // the first file cannot be parsed
 	CNIShadowed  = "shadowed" // another network's file comes first
-	CNIPlugins   = "plugins"  // a plugin that it names is missing
+	CNIPlugins   = "plugins"  // a plugin in the file is missing
 	CNINoExec    = "noexec"   // its plugins are on a file system that is mounted noexec
-	CNIAlien     = "alien"    // a plugin that it names is built for another CPU, or is not executable
+	CNIAlien     = "alien"    // a plugin in the file is built for another CPU, or not executable
 	CNIFamily    = "family"   // it requests addresses of a family without a pool
 	CNIUnread    = "unread"   // the file exists, but the runtime reports that it found none
 )
@@ -55,12 +55,12 @@ var CNIMTU = &probe.Check{
 
 // Facts of cni-mtu, all in bytes.
 const (
-	FactRoom    probe.Fact = "room"     // the largest packet of a pod that fits everywhere
+	FactRoom    probe.Fact = "room"     // the largest pod packet that fits everywhere
 	FactPodsMTU probe.Fact = "pods_mtu" // map of MTU to the number of pods' interfaces that have it
 )
 
-// CNINodename reads the file from which Calico's plugin takes its node's name. The file's time shows when calico-node
-// last finished its start-up.
+// CNINodename reads the file from which Calico's plugin takes its node's name. The file's modification time shows when
+// calico-node last finished its start-up.
 var CNINodename = &probe.Check{
 	ID: "cni-nodename", From: probe.FromNode,
 	Tags: []string{probe.TagCNI}, Access: []string{"var/lib/calico", "etc/cni/net.d", "proc"},
@@ -70,7 +70,8 @@ var CNINodename = &probe.Check{
 const TargetRuntimeProxy = "proxy"
 
 // CNIServer connects to the API server in the CNI plugin's kubeconfig. The runtime starts the plugin on the host for
-// each new pod, with the address and credentials in that file. So it can fail while calico-node and the kubelet work.
+// each new pod, with the address and credentials in that file. So the plugin can fail while calico-node and the kubelet
+// work.
 var CNIServer = &probe.Check{
 	ID: "cni-server", From: probe.FromNode,
 	Tags: []string{probe.TagCNI, probe.TagDatastore}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0",
@@ -78,7 +79,7 @@ var CNIServer = &probe.Check{
 	Needs: []string{probe.CheckNodeUplink},
 }
 
-// FactActive is true if the runtime reports that it reads the file's folder and uses Calico's network from there.
+// FactActive is true if the runtime reports that it uses Calico's network from the file's folder.
 const FactActive probe.Fact = "active"
 
 // Reasons of cni-server, besides those of a failed connection.
@@ -92,7 +93,7 @@ const (
 	ReasonNoResolver = "no-resolver" // the resolver did not answer
 )
 
-// CNIToken checks whether the credentials of Calico's plugin are still valid. If they are not, new pods get no
+// CNIToken checks whether the credentials of Calico's plugin are still valid. With invalid credentials, new pods get no
 // network, and the error message mentions ClusterInformation instead of a token.
 var CNIToken = &probe.Check{
 	ID: "cni-token", From: probe.FromNode,
@@ -107,7 +108,7 @@ const (
 	FactAccountUID probe.Fact = "account_uid"
 )
 
-// IPAMFiles looks for what keeps the init container upgrade-ipam busy or waiting forever. In the field, a node was in
+// IPAMFiles finds what keeps the init container upgrade-ipam busy or waiting forever. In the field, a node was in
 // Init:0/3 for half an hour.
 var IPAMFiles = &probe.Check{
 	ID:   "ipam-files",

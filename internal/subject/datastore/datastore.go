@@ -1,6 +1,7 @@
 // Package datastore declares the checks of the datastore and the facts they report: the API server or etcd, and Typha.
 // Both binaries link it. Checks is the entry point. The package connects to nothing itself: package ask beside it does
-// on the node, package api reads the API, and package cause draws the conclusions. Package suite draws the whole flow.
+// so on the node, package api reads the API, and package cause draws the conclusions. Package suite draws the whole
+// flow.
 package datastore
 
 import (
@@ -15,8 +16,8 @@ func Checks() []*probe.Check {
 }
 
 // DatastoreLatency measures the round trip from this node to Calico's datastore. In the field, the kubelet killed
-// calico-node on a distant node a minute after each start. Its start-up needed more round trips than fit into the
-// budget of the liveness probe (see startup-budget).
+// calico-node on a distant node a minute after each start. The start-up needed more round trips than fit into the
+// liveness probe's budget (see startup-budget).
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagDatastore}, Access: []string{"host network", "etc/cni"},
@@ -27,7 +28,7 @@ var DatastoreLatency = &probe.Check{
 const (
 	FactAnswer probe.Fact = "answer_ms" // milliseconds from the request to the first byte, median
 
-	FactSetBy probe.Fact = "set_by" // the setting that makes calico-node look for the API server there
+	FactSetBy probe.Fact = "set_by" // the setting that configures this API server for calico-node
 	FactSlice probe.Fact = "slice"  // EndpointSlice with an address of an API server, which no API server created
 )
 

@@ -1,5 +1,5 @@
 // Package dns declares the checks of name resolution and the facts they report: cluster DNS, and the node's resolvers.
-// Both binaries link it. Checks is the entry point. The package sends no query itself: package ask beside it does on
+// Both binaries link it. Checks is the entry point. The package sends no query itself: package ask beside it does so on
 // the node and in pods, and package cause draws the conclusions. Package suite draws the whole flow.
 package dns
 
@@ -14,11 +14,11 @@ func Checks() []*probe.Check {
 	return []*probe.Check{DNSCluster, DNSExternal}
 }
 
-// FactOfService lists the addresses of the Service with this name, if the answer has only other addresses.
+// FactOfService lists the addresses of the queried Service, if the answer has only other addresses.
 const FactOfService probe.Fact = "of_service"
 
-// DNSCluster queries the cluster's DNS as pods on this node do, and then each server behind it. To users, a broken
-// service path and a broken server look the same.
+// DNSCluster queries the cluster DNS like pods on this node, and then each server behind it. To users, a broken service
+// path and a broken server look the same.
 var DNSCluster = &probe.Check{
 	ID: probe.CheckDNSCluster, From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagDNS},
@@ -38,8 +38,8 @@ const (
 // ReasonUnset is the reason if the kubelet configures no cluster DNS server in pods.
 const ReasonUnset = "unset"
 
-// DNSExternal resolves a name outside the cluster. If the node's own name servers answer but the cluster's DNS does
-// not forward to them, pods reach each other and nothing else.
+// DNSExternal resolves a name outside the cluster. If the node's name servers answer but the cluster DNS does not
+// forward to them, pods reach only each other.
 var DNSExternal = &probe.Check{
 	ID: "dns-external", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagDNS},

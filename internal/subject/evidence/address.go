@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// setMethod is the fix of every wrong address, the same as set-method in fixes.md.
+// setMethod is the fix for every wrong address: set-method in fixes.md.
 var setMethod = probe.Fix{
 	Says: "Configure how Calico finds the right address: {method}{since}.",
 	Manifest: []string{
@@ -28,11 +28,11 @@ var setMethod = probe.Fix{
 	Radius: "every node: calico-node restarts on one node after the other, and each detects its address again. First check that {method} picks the InternalIP everywhere (ip-autodetect shows it for each node). A node's sessions drop for seconds while it restarts; pods keep running",
 }
 
-// MethodToSet replaces, in commands, a method that only a node reports. The shell stops unless METHOD is set.
+// MethodToSet replaces a method in commands that only a node reports. The shell stops unless METHOD is set.
 const MethodToSet = `"${METHOD:?first set it}"`
 
-// MethodFor returns the setting that picks the InternalIP. Of the methods that the probe tried on the node it prefers
-// those that stay valid when nodes are added.
+// MethodFor returns the setting that picks the InternalIP. Of the methods that the probe tried on the node, it prefers
+// a method that stays valid when nodes are added.
 func MethodFor(family int, internal string, auto diagnose.Finding) map[string]diagnose.Arg {
 	args := map[string]diagnose.Arg{"variable": diagnose.OwnArg("IP_AUTODETECTION_METHOD"),
 		"field": diagnose.OwnArg("nodeAddressAutodetectionV4")}
@@ -80,8 +80,8 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 	return args
 }
 
-// settable reports whether a method may go into a command: it is one that this program tries on a node, and its value
-// has no character that a shell or JSON would interpret.
+// settable reports whether a method is safe in a command. It must be a method that this program tries on a node. Its
+// value must not contain characters that a shell or JSON interprets.
 func settable(method string) bool {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -98,8 +98,8 @@ func settable(method string) bool {
 	return false
 }
 
-// AllElsewhere returns registrations that differ from the InternalIP on all nodes alike, if that network does not work.
-// That is so if no session is up over it, and another node answers at its InternalIP.
+// AllElsewhere returns registrations that differ from the InternalIP on all nodes, if their network does not work: no
+// session over it is up, and another node answers at its InternalIP.
 func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
 		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
@@ -108,8 +108,8 @@ func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// Alive returns answered pings of nodes at another address than that of their session, if every session of the family
-// is down.
+// Alive returns answered pings of nodes at an address other than their session's, if every session of the family is
+// down.
 func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, s := range f.Of(bgp.BGPSession.ID) {
@@ -144,12 +144,12 @@ func Addressless(r diagnose.Finding) bool {
 	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
 }
 
-// DetectedTwice adds that Calico's detection picks the same address here as on the other node. Typical are VirtualBox
-// VMs, which all have the same address on their first NIC.
+// DetectedTwice adds that Calico's detection picks the same address on both nodes. This is typical of VirtualBox VMs,
+// whose first NICs all have the same address.
 func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
 	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
-	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // the other may own it
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // the other node may own it
 		return
 	}
 	internal, _, _ := strings.Cut(diagnose.TextsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")

@@ -24,25 +24,25 @@ func BirdOf(f diagnose.Findings, check string, family int) []diagnose.Finding {
 	return diagnose.Keep(f.Of(check), func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
 }
 
-// calicoIll returns the signs, other than its log, that calico-node is down: its health, and its pod's state in the
-// API.
+// calicoIll returns the signs outside the log that calico-node is down: its health, and its pod's state in the API.
 func calicoIll(f diagnose.Findings) []diagnose.Finding {
 	return slices.Concat(f.Failed(felix.FelixReady.ID), f.Failed(felix.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
 }
 
-// QuotedLine returns the log line of a finding, without the source file that it begins with.
+// QuotedLine returns the log line of a finding, without the source file at its beginning.
 func QuotedLine(r diagnose.Finding) string { return r.Facts.Str(logs.FactLine) }
 
-// Written weighs lines that calico-node logs: strong, and with a second sign that calico-node is down, certain.
+// Written weighs calico-node's log lines: strong, or proof with a second sign that calico-node is down.
 func Written(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return append(diagnose.Suggests(lines), diagnose.Hints(calicoIll(f)[:min(1, len(calicoIll(f)))])...)
 }
 
-// FelixIll covers what follows when Felix's health port does not answer the kubelet: it kills calico-node, including
-// BIRD.
+// FelixIll covers the consequences of a Felix health port that does not answer: the kubelet kills calico-node,
+// including BIRD.
 var FelixIll = slices.Concat(diagnose.Covers(felix.FelixLive.ID, felix.FelixReady.ID), CalicoDown)
 
-// OfLiveness returns the findings of felix-live with one reason. If that check did not run, felix-ready has the same.
+// OfLiveness returns the findings of felix-live with one reason. If that check did not run, it returns the findings of
+// felix-ready.
 func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {
 	if fs := f.With(felix.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
 		return fs
@@ -64,8 +64,8 @@ func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	return silent
 }
 
-// kubeletAnswers returns one good answer of the kubelet over the network, if all of its answers are good. It omits
-// findings from its files, which show nothing about the loopback or the load.
+// kubeletAnswers returns one good answer of the kubelet over the network, if all its answers are good. It omits
+// findings from files, which show nothing about the loopback or the load.
 func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil
@@ -103,8 +103,8 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 // networkUnavailable is the name of the Node's condition, and of the result about it.
 const networkUnavailable = "NetworkUnavailable"
 
-// CalicoDown covers what fails on a node whose calico-node is down. Of bgp-port it covers the node's own port, not
-// those of its peers.
+// CalicoDown covers what fails on a node whose calico-node is down. Of bgp-port it covers the node's own port, not the
+// peers' ports.
 var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "port "},
 	{Check: facts.CheckNodeReady, About: networkUnavailable}}, PodsUnconnected...), diagnose.Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, start.StartupBudget.ID, felix.FelixLive.ID,
@@ -140,8 +140,8 @@ func OfDisks(r diagnose.Finding) bool {
 	return ok && p < 50
 }
 
-// StartsPods returns the probes that the kubelet started in a new pod for this run. It learns of pods from the API
-// server, so it reads from there.
+// StartsPods returns the probes that the kubelet started in a new pod for this run. Such a kubelet reads from the API
+// server, because it learns of pods there.
 func StartsPods(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Method == "pod" })
 }

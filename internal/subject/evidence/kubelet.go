@@ -19,7 +19,7 @@ var KubeletGone = append(AboutService(logs.ServiceKubelet), diagnose.Covers(fact
 	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
 	kubelet.KubeletHealth.ID)...)
 
-// Askers returns the nodes that the findings come from, each once.
+// Askers returns the nodes that reported the findings, without duplicates.
 func Askers(fs []diagnose.Finding) []string {
 	var out []string
 	for _, r := range fs {
@@ -31,7 +31,7 @@ func Askers(fs []diagnose.Finding) []string {
 }
 
 // NotPlaced returns the access methods that failed for a reason, including those that placed a probe but got no answer
-// from it. It omits methods that were skipped for that reason: they add no evidence to the one that was tried.
+// from it. It omits methods that were skipped for that reason, because they add no evidence.
 func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
 	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
 		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
@@ -52,8 +52,8 @@ func Since(f diagnose.Findings) string {
 	return ""
 }
 
-// Witnesses splits the neighbours' findings about this node: silent are those of neighbours that got no answer,
-// heard are the answers.
+// Witnesses splits the neighbours' findings about this node. silent has the findings of neighbours without an answer,
+// heard has the answers.
 func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 	all := FromOutside(f, AnyPort)
 	heard = slices.Concat(all.Open, all.Refused)
@@ -61,7 +61,7 @@ func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 		heard
 }
 
-// kubeletPorts sorts what the kubelet answered on its own ports, as seen on the node.
+// kubeletPorts sorts the kubelet's answers on its ports, as observed on the node.
 type kubeletPorts struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
 
 // KubeletHere sorts the findings of kubelet-health, without those from the kubelet's files.
@@ -88,7 +88,7 @@ func KubeletHere(f diagnose.Findings) kubeletPorts {
 // Answered reports whether any port was checked.
 func (k kubeletPorts) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
 
-// kind returns the answers of one kind, "any" for all. "dead" is the refusals, if every port refuses.
+// kind returns the answers of one kind, or all for "any". "dead" returns the refusals if every port refuses.
 func (k kubeletPorts) kind(word string) []diagnose.Finding {
 	dead := k.Refused
 	if !k.dead() {
@@ -108,7 +108,7 @@ const (
 	AnyPort     = 0
 )
 
-// Reached sorts what neighbours got from this node's port.
+// Reached sorts the answers that neighbours got from this node's port.
 type Reached struct{ Open, Refused, Silent []diagnose.Finding }
 
 // FromOutside sorts the findings of other nodes about a port of this node, AnyPort for all ports and ICMP.
@@ -142,7 +142,7 @@ func AboutService(names ...string) []diagnose.Cover {
 }
 
 // EndWeight returns the weight of a service's last log line. If the service is down, a known error from its own journal
-// is a proof. A line that any process can write under that tag is weaker, as is an unknown error.
+// is a proof. An unknown error is weaker, and so is a line that any process can write under the service's tag.
 func EndWeight(line diagnose.Finding, down bool) int {
 	switch {
 	case !down:
@@ -161,7 +161,7 @@ func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(EndWeight(lines[0], true), lines)
 }
 
-// endsUnseen returns the last log lines of a service whose reason for exiting no other check shows.
+// endsUnseen returns the last log lines of a service if no other check shows why it exited.
 func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	lines := ServiceEnds(f, service)
 	if len(lines) == 0 || ShownElsewhere(f, lines[0]) {
@@ -170,7 +170,7 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	return lines
 }
 
-// ShownElsewhere reports whether another check shows the reason in the log line: that check's cause explains more.
+// ShownElsewhere reports whether another check shows the log line's reason. That check's cause then explains more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
 	seen := map[string][]diagnose.Finding{
 		logs.FaultSwapOn:       f.Failed(host.NodeSwap.ID),

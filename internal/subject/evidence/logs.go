@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// kernelFresh is the age in seconds up to which a kernel message explains a present fault.
+// kernelFresh is the age in seconds up to which a kernel message explains a current fault.
 const kernelFresh = 600
 
 // hasSignature reports whether a line has one of these signatures.
@@ -18,8 +18,8 @@ func hasSignature(r diagnose.Finding, signatures []string) bool {
 	return slices.Contains(signatures, r.Facts.Str(logs.FactSignature))
 }
 
-// LogLines returns the last lines of runs of calico-node or of its init containers that exited recently. Lines of a run
-// that continues prove nothing: calico-node also logs tenants' input, such as a pod's annotations.
+// LogLines returns the last lines of runs of calico-node or of its init containers that exited recently. Lines of a
+// running container prove nothing: calico-node also logs tenants' input, such as pod annotations.
 func LogLines(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.CalicoLog.ID, logs.FactEnded, true), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && (len(signatures) == 0 || hasSignature(r, signatures))
@@ -53,8 +53,8 @@ func kubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
 	})
 }
 
-// kubeWrites returns the lines that a running component of Kubernetes has logged for a while and recently. A kube-proxy
-// that does not finish its startup need not have logged them for long.
+// kubeWrites returns the lines that a running component of Kubernetes has logged for a while and recently. For a
+// kube-proxy that does not finish its startup, recent lines are enough.
 func kubeWrites(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Starved returns the checks that timed out before they began to answer, which happens if the probe itself gets no CPU
-// time. With fewer than eight such checks it returns none: then their targets may hang.
+// Starved returns the checks that timed out before they began to answer, which happens if the probe gets no CPU time.
+// With fewer than eight such checks it returns nothing, because their targets may hang.
 func Starved(f diagnose.Findings) []diagnose.Finding {
 	const many = 8
 	var out []diagnose.Finding
@@ -31,7 +31,7 @@ func InWords(of []diagnose.Finding, words *regexp.Regexp) []diagnose.Finding {
 	return diagnose.Keep(of, func(r diagnose.Finding) bool { return words.MatchString(r.Saw) })
 }
 
-// ShortOfMemory returns the findings of short memory, by the node's own numbers and by the kubelet's MemoryPressure.
+// ShortOfMemory returns the findings of short memory, by the node's memory statistics and the kubelet's MemoryPressure.
 func ShortOfMemory(f diagnose.Findings) (short, pressure []diagnose.Finding) {
 	return diagnose.Keep(f.Bad(host.NodeMemory.ID), diagnose.About("")),
 		diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About("MemoryPressure"))

@@ -16,7 +16,7 @@ import (
 // ReasonUnseen is the reason of a neighbour-reach result for a node that no other node tested.
 const ReasonUnseen = "unseen"
 
-// Unseen returns why no other node tested this one, "" if one did or no test was planned.
+// Unseen returns why no other node tested this node. It returns "" if a node did or no test was planned.
 func Unseen(f diagnose.Findings) string {
 	for _, r := range f.With(link.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
 		return r.Saw
@@ -24,8 +24,8 @@ func Unseen(f diagnose.Findings) string {
 	return ""
 }
 
-// Unreached returns the results of other nodes that cannot reach this one: its kubelet, a pod on it, or a NodePort at
-// its address. It omits what such a node cannot reach elsewhere either, and what it has no route for.
+// Unreached returns the results of other nodes that cannot reach this node: its kubelet, a pod on it, or a NodePort at
+// its address. It omits targets that the other node also cannot reach elsewhere, or has no route to.
 func Unreached(f diagnose.Findings) []diagnose.Finding {
 	f = f.Indexed() // other nodes can send many results
 	var out []diagnose.Finding
@@ -49,7 +49,7 @@ func failsToReach(f diagnose.Findings, r diagnose.Finding) bool {
 	return r.Status == probe.Fail && diagnose.NodeOf(r) == f.Node && diagnose.ReasonOf(r) != NoRoute
 }
 
-// reachedBy reports whether another node reaches the same target. Then one of the two is at fault, or lies.
+// reachedBy reports whether another node reaches the same target. Then one of the two nodes is at fault or lies.
 func reachedBy(f diagnose.Findings, r diagnose.Finding) bool {
 	return slices.ContainsFunc(f.Elsewhere(r.Check), func(o diagnose.Finding) bool {
 		return o.Node != r.Node && o.Target == r.Target && o.Status == probe.OK
@@ -72,7 +72,7 @@ func sameService(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// The places of a node that others cannot reach, as targets of its own neighbour-reach findings.
+// The places of a node that other nodes cannot reach, as targets of neighbour-reach findings.
 const (
 	closedKubelet = "kubelet"
 	closedPods    = "pods"
@@ -95,21 +95,22 @@ func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
 	return out
 }
 
-// Closes maps a failing check to the place that is closed to other nodes for the same reason: one cause explains both.
+// Closes maps a failing check to a place that is closed to other nodes for the same reason, so that one cause explains
+// both.
 var Closes = map[string]diagnose.Cover{
 	service.ServiceNodePort.ID: closed(closedPorts), service.ServiceClusterIP.ID: closed(closedPorts),
 	pod.PodPing.ID: closed(closedPods), pod.PodTCP.ID: closed(closedPods), kubelet.KubeletHealth.ID: closed(closedKubelet),
 }
 
-// closed covers what other nodes report of a kind of place.
+// closed covers the other nodes' reports about a kind of place.
 func closed(kind string) diagnose.Cover {
 	return diagnose.Cover{Check: link.NeighbourReach.ID, About: kind}
 }
 
-// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness proves nothing, and the
-// program behind a NodePort may be a tenant's. A network may block kubelets for other nodes on purpose. So that is
-// only a warning, and only if a node of the same role is open. If no node can be compared, the witness must have the
-// same role.
+// Grade returns the severity if other nodes cannot reach one kind of place. One witness proves nothing, and the program
+// behind a NodePort may belong to a tenant. A network may block kubelets for other nodes on purpose. So a blocked
+// kubelet is only a warning, and only if the kubelet of a node of the same role is reachable. Without such a node, the
+// witness must have the same role.
 func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameRole bool) probe.Status {
 	f = f.Indexed()
 	switch {
@@ -124,7 +125,7 @@ func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameR
 	return probe.Warn
 }
 
-// Places lists what other nodes cannot reach on this one, each with the other node and the reason.
+// Places lists the places on this node that other nodes cannot reach, each with the other node and the reason.
 func Places(f diagnose.Findings, unreached []diagnose.Finding) string {
 	var out []string
 	for _, r := range unreached {

@@ -21,8 +21,8 @@ import (
 // NoWay is the reason of packets without a route.
 const NoRoute = "net-unreachable"
 
-// DiedAs returns the findings of packet-drops about this node with a place of one of these kinds. It omits those that a
-// route of table local explains.
+// DiedAs returns the findings of packet-drops about this node with a place of one of these kinds. It omits findings
+// that a route of table local explains.
 func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
 		return r.Node == f.Node && slices.Contains(kinds, r.Facts.Str(firewall.FactPlaceKind)) && !SourceTaken(f, r)
@@ -30,7 +30,7 @@ func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 }
 
 // AtReversePath reports whether Calico's own reverse path check dropped the packets. That rule works as intended: it
-// drops packets that arrive on another interface than the kernel's route to their source.
+// drops packets that do not arrive on the interface of the kernel's route to their source.
 func AtReversePath(r diagnose.Finding) bool {
 	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
 		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
@@ -50,7 +50,7 @@ func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
 		})
 }
 
-// Takes reports whether a route of table local covers the pod that a packet came from.
+// Takes reports whether a route of table local covers the sending pod.
 func Takes(special, r diagnose.Finding) bool {
 	return r.From != "" && special.Facts.Str(route.FactRouteType) == "local" &&
 		slices.ContainsFunc(diagnose.ListOf(special, route.FactMeant), func(target string) bool {
@@ -76,8 +76,8 @@ var PathChecks = []string{
 }
 
 // PathFollows covers the failures that a broken path causes, in one family or (0) both. With a peer it covers only
-// those of the peer, and of Services that may be behind it. It omits refused connections, which reached their target,
-// and targets on the node itself, which need no path.
+// failures of the peer, and of Services that may have endpoints there. It omits refused connections, which reached
+// their target, and targets on the node itself, which need no path.
 func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range PathChecks {
@@ -98,7 +98,8 @@ func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover 
 	return append(append(out, unseenFromOutside(f, peer)...), unready(f)...)
 }
 
-// unseenFromOutside covers what other nodes, or one of them, cannot reach on this node: a broken path breaks both ways.
+// unseenFromOutside covers targets on this node that other nodes, or one peer, cannot reach: a broken path breaks both
+// directions.
 func unseenFromOutside(f diagnose.Findings, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(link.NeighbourReach.ID) {
@@ -116,8 +117,8 @@ func FollowsFrom(peer, node string, r probe.Result) bool {
 	return len(PathFollows(f, 0, peer)) > 0
 }
 
-// unready covers a calico-node pod that runs but is not ready, as without BGP sessions. A pod that waits or crashes has
-// another reason.
+// unready covers a calico-node pod that runs but is not ready, for example without BGP sessions. A waiting or crashing
+// pod has another reason.
 func unready(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
@@ -204,7 +205,7 @@ func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
 	return out
 }
 
-// Pinged sorts the pinged nodes into silent ones and live ones; seen has the findings of each.
+// Pinged sorts the pinged nodes into silent and live nodes. seen has the findings of each node.
 func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diagnose.Finding) {
 	seen = map[string][]diagnose.Finding{}
 	var order []string
@@ -229,7 +230,7 @@ func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diag
 	return silent, lives, seen
 }
 
-// firsts returns the first finding about each of these nodes.
+// firsts returns the first finding about each given node.
 func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, node := range nodes {
@@ -241,7 +242,7 @@ func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Find
 // Arrived reports whether any packet of a ping came back.
 func Arrived(r diagnose.Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
 
-// PodsOn returns the pings from this node to another node's pods in one family: the lost ones and the answered ones.
+// PodsOn returns the pings from this node to another node's pods in one family: the lost pings and the answered pings.
 func PodsOn(f diagnose.Findings, node string, family int) (lost, answer []diagnose.Finding) {
 	for _, r := range f.Of(pod.PodPing.ID) {
 		switch {

@@ -18,12 +18,12 @@ func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// PodsUnconnected covers pods for which the CNI plugin fails or has no configuration.
+// PodsUnconnected covers pods whose CNI plugin fails or has no configuration.
 var PodsUnconnected = []diagnose.Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}
 
-// WaitingPods returns the groups of pods that wait for one of these, the largest first. The probe's own pod counts if
-// the kubelet reports why it waits, except that the runtime does not answer: that is runtime-stuck.
+// WaitingPods returns the groups of pods that wait for one of the given reasons, the largest first. The probe's own pod
+// counts if the kubelet reports why it waits. A runtime that does not answer is excluded: that is runtime-stuck.
 func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, word := range starts {
@@ -38,7 +38,7 @@ func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 }
 
 // Said weighs events of pods. Any user who may create events in a namespace can forge them, so the pods of one tenant
-// are no proof. The probe's own pod is, as are pods of several namespaces or of the cluster itself.
+// prove nothing. The probe's pod, pods in several namespaces and system pods are proof.
 func Said(pods []diagnose.Finding) []diagnose.Clue {
 	sure := slices.ContainsFunc(pods, func(r diagnose.Finding) bool {
 		return Corroborated(r) || r.Check == probe.CheckPlaced || r.Check == facts.CheckCalicoPod
@@ -73,8 +73,8 @@ func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 	})
 }
 
-// Obstructed returns the pods, including calico-node's, whose sandbox or containers do not start because of one of
-// these obstacles, and the obstacle's place.
+// Obstructed returns the pods, including calico-node, whose sandbox or containers an obstacle keeps from starting, and
+// the obstacle's place.
 func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Finding, at string) {
 	of := func(r diagnose.Finding) bool { return slices.Contains(obstacles, r.Facts.Str(facts.Obstacle)) }
 	pods = slices.Concat(diagnose.Keep(WaitingPods(f, facts.StartsSandbox, facts.StartsContainer, facts.StartsCNI), of),
@@ -85,7 +85,7 @@ func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Findi
 	return pods, at
 }
 
-// KeptDown covers what follows when such pods do not start: for calico-node, everything that it provides.
+// KeptDown covers the consequences if such pods do not start: for calico-node, everything that it provides.
 func KeptDown(pods []diagnose.Finding) []diagnose.Cover {
 	out := diagnose.Covers(probe.CheckPlaced)
 	if slices.ContainsFunc(pods, func(r diagnose.Finding) bool { return r.Check == facts.CheckCalicoPod }) {

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Unpulled covers the findings of images whose pull failed for a reason that of accepts: they follow from another
+// Unpulled covers the findings about image pulls that failed for a reason accepted by of, and so follow from another
 // cause.
 func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cover {
 	var out []diagnose.Cover
@@ -27,14 +27,14 @@ func SameRefusal(pods, calico diagnose.Finding) bool {
 		slices.Contains(diagnose.ListOf(pods, facts.Registries), facts.RegistryOf(calico.Facts.Str(facts.Image))))
 }
 
-// Corroborated reports whether the finding about pods cannot come from a single tenant. A tenant controls its own pods'
-// events, so one alone could fake it.
+// Corroborated reports whether the finding about pods cannot come from a single tenant. A tenant controls the events of
+// its pods, so a single tenant could fake the finding.
 func Corroborated(r diagnose.Finding) bool {
 	many, _ := r.Facts[facts.Corroborated].(bool)
 	return many
 }
 
-// RegistryArg returns a registry's host, with its port if it has one, as an argument of a fix.
+// RegistryArg returns a registry's host, with its port, if any, as an argument of a fix.
 func RegistryArg(s string) diagnose.Arg {
 	if s == "docker.io" {
 		s = "registry-1.docker.io" // docker.io's images are served there
@@ -51,7 +51,7 @@ var RefusedWords = map[string]string{
 	facts.RefusedAbsent: "it has no such image",
 }
 
-// PullFix names the fix for a facts.Refused word, "" if there is none: the cause's first fix then applies.
+// PullFix names the fix for a facts.Refused word. If it returns "", the cause's first fix applies.
 func PullFix(refusal string) string {
 	name := "pull-" + refusal
 	if _, known := Shared().Fixes[name]; !known {

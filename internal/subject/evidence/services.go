@@ -26,7 +26,7 @@ var WithoutDatastore = append(diagnose.Covers(
 // ToService returns the findings of connections to a Service's address.
 func ToService(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleService) }
 
-// ToServers returns the findings of connections to a Service's endpoints, past its address.
+// ToServers returns the findings of connections to a Service's endpoints, bypassing the Service's address.
 func ToServers(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleEndpoint) }
 
 // InRole returns the findings with this role of the target, such as probe.RoleService.
@@ -37,7 +37,7 @@ func InRole(fs []diagnose.Finding, role string) []diagnose.Finding {
 // NamesFail covers what fails on a node that cannot resolve names.
 var NamesFail = diagnose.Covers(dns.DNSCluster.ID, dns.DNSExternal.ID)
 
-// NotItsOwn covers the findings from or about pods whose target does not fail for the node itself.
+// NotItsOwn covers findings from or about pods if the same target works for the node itself.
 func NotItsOwn(f diagnose.Findings, seen []diagnose.Finding) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range seen {
@@ -64,8 +64,7 @@ var Serviceless = diagnose.Covers(
 	service.KubeProxyHealth.ID, start.InitStall.ID,
 )
 
-// podBeside returns a pod that answers this node, preferably on the node of a server that does not, and on a declared
-// port.
+// podBeside returns a pod that answers this node, preferably on a declared port and on the node of a silent server.
 func podBeside(f diagnose.Findings, dead []diagnose.Finding) []diagnose.Finding {
 	all := diagnose.Keep(f.Of(pod.PodTCP.ID), func(r diagnose.Finding) bool {
 		return diagnose.IsAnswered(r.Status) && r.Facts.Str(probe.FactRole) != pod.RoleOwnNode

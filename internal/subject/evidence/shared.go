@@ -74,7 +74,7 @@ var selections = map[string]causefile.SelectionFunc{
 	"lost-towards":     func(f diagnose.Findings, of ...string) findings { return LostTowards(f, of[0]) },
 	"over-pods":        func(f diagnose.Findings, _ ...string) findings { return lostOverPods(f) },
 	"unreached":        func(f diagnose.Findings, _ ...string) findings { return Unreached(f) },
-	// nodes-alive, nodes-silent: the first ping of each other node that answers, or does not.
+	// nodes-alive, nodes-silent: the first ping of each other node with or without an answer.
 	"nodes-alive":  func(f diagnose.Findings, _ ...string) findings { _, of, seen := Pinged(f); return firsts(of, seen) },
 	"nodes-silent": func(f diagnose.Findings, _ ...string) findings { of, _, seen := Pinged(f); return firsts(of, seen) },
 	// bad-paths FAMILY CHECK...: 0 for both families, and lists of checks by their names.
@@ -106,14 +106,14 @@ func ofFirst(of func(diagnose.Findings, string, ...string) findings) func(diagno
 	return func(f diagnose.Findings, args ...string) findings { return of(f, args[0], args[1:]...) }
 }
 
-// neighbours returns the findings of neighbours that got no answer from this node ("silent"), or of those that
-// got one ("heard").
+// neighbours returns the findings of neighbours that got no answer from this node ("silent"), or of neighbours that got
+// an answer ("heard").
 func neighbours(f diagnose.Findings, of ...string) findings {
 	silent, heard := Witnesses(f)
 	return map[string]findings{"silent": silent, "heard": heard}[of[0]]
 }
 
-// fromOutside returns what neighbours got from a port of this node: "open", "refused" or "silent".
+// fromOutside returns the neighbours' results for a port of this node: "open", "refused" or "silent".
 func fromOutside(f diagnose.Findings, of ...string) findings {
 	port, err := strconv.ParseFloat(of[1], 64)
 	if err != nil {
@@ -139,7 +139,7 @@ func familyOf(args []string) int {
 var weights = map[string]causefile.WeightFunc{
 	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
 	"written": Written,
-	// beside hints at a pod that answers next to servers that do not.
+	// beside hints at a pod that answers on the node of silent servers.
 	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(podBeside(f, dead)) },
 	"ended":  ended,
 }
@@ -169,7 +169,7 @@ var covers = map[string]causefile.CoverFunc{
 		args = append(slices.Clone(args), "", "")
 		return PathFollows(f, familyOf(args), args[1])
 	},
-	// kept-down OBSTACLE...: what follows for the pods that an obstacle keeps from starting.
+	// kept-down OBSTACLE...: the consequences for pods that an obstacle keeps from starting.
 	"kept-down": func(f diagnose.Findings, of ...string) []diagnose.Cover {
 		pods, _ := Obstructed(f, of...)
 		return KeptDown(pods)

@@ -1,5 +1,5 @@
 // Package felix declares the checks of Felix's health endpoints, and the facts they report. Both binaries link it.
-// Checks is the entry point. The package connects to nothing itself: package ask beside it does on the node, and
+// Checks is the entry point. The package connects to nothing itself: package ask beside it does so on the node, and
 // package cause draws the conclusions. Package suite draws the whole flow.
 package felix
 
@@ -23,12 +23,13 @@ var FelixLive = &probe.Check{
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FelixReady sends the request of the readiness probe. It differs from liveness while the datastore is unreachable.
+// FelixReady sends the request of the readiness probe. Its answer differs from liveness while the datastore is
+// unreachable.
 var FelixReady = &probe.Check{
 	ID: "felix-ready", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FactNextStart is the address on which Felix will listen after its next start, if calico-node's own liveness probe
-// does not query that address.
+// FactNextStart is the address on which Felix will listen after its next start, if calico-node's liveness probe does
+// not query that address.
 const FactNextStart probe.Fact = "next_start"

@@ -1,6 +1,6 @@
 // Package firewall declares the checks of the firewall and the facts they report: walls, NAT, conntrack, and where the
 // kernel drops packets. A wall is one of Linux's firewalls: legacy iptables, iptables-nft or nftables. Both binaries
-// link the package. Checks is the entry point. The package reads no rules itself: package ask beside it does on the
+// link the package. Checks is the entry point. The package reads no rules itself: package ask beside it does so on the
 // node, package api reads policies, and package cause draws the conclusions. Package suite draws the whole flow.
 package firewall
 
@@ -18,8 +18,8 @@ func Checks() []*probe.Check {
 // FactFlushers lists the processes that flush or reload a whole firewall, each with its PID and command line.
 const FactFlushers probe.Fact = "flushers"
 
-// NodeConntrack checks the connection tracking table. If it is full, no new connection passes the node, and the kernel
-// logs "nf_conntrack: table full, dropping packet".
+// NodeConntrack checks the connection tracking table. If the table is full, no new connection passes the node, and the
+// kernel logs "nf_conntrack: table full, dropping packet".
 var NodeConntrack = &probe.Check{
 	ID: "node-conntrack", From: probe.FromNode,
 	Tags: []string{probe.TagHost, probe.TagNetwork}, Access: []string{"proc", "host network"},
@@ -31,8 +31,8 @@ const FactLoose probe.Fact = "loose"
 // TargetIdle is the target of node-conntrack's result about the timeout of idle connections.
 const TargetIdle = "idle connections"
 
-// NodeFirewall finds which of Linux's firewalls holds Calico's rules. Rules in two of them are left over from a change
-// of backend, and the kernel applies both (projectcalico/calico#2322).
+// NodeFirewall finds which of Linux's firewalls holds Calico's rules. Rules in two firewalls remain from a change of
+// backend, and the kernel applies both (projectcalico/calico#2322).
 var NodeFirewall = &probe.Check{
 	ID: "node-firewall", From: probe.FromNode, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagFelix},
@@ -44,7 +44,7 @@ const (
 	FactInUse probe.Fact = "in_use" // list of the walls that send forwarded packets to Calico's rules
 
 	FactDrops probe.Fact = "drops" // list of chains that drop forwarded packets by their default policy
-	// list of chains, not of Calico, with a rule that drops or rejects forwarded packets
+	// list of foreign chains with a rule that drops or rejects forwarded packets
 	FactRefuses probe.Fact = "refuses"
 
 	// list of nftables tables that do not belong to Kubernetes, Calico or iptables, as "inet NAME"
@@ -57,7 +57,7 @@ const (
 	FactByLabels probe.Fact = "by_labels" // a policy that allows pods by their labels
 )
 
-// PacketDrops finds which rule dropped a packet: people compare counters by hand to learn it
+// PacketDrops finds the rule that dropped a packet. Without it, people compare counters by hand
 // (projectcalico/calico#1923).
 var PacketDrops = &probe.Check{
 	ID: "packet-drops", From: probe.FromNode, In: probe.Deep,
@@ -75,7 +75,7 @@ const (
 	FactRuleHook  probe.Fact = "rule_hook" // which packets its chain sees, "" = those that other chains lead to it
 )
 
-// The values of FactPlaceKind. They repeat those of probe/drops, which the client does not link.
+// The values of FactPlaceKind. They repeat the values of probe/drops, which the client does not link.
 const (
 	PlacePolicy      = "policy"
 	PlaceCalico      = "calico"

@@ -28,8 +28,7 @@ var KernelLog = &probe.Check{
 // FactAgo is the age in seconds of the last such message. kernel-log shares its other facts with calico-log.
 const FactAgo probe.Fact = "ago_s"
 
-// NodeClock compares the node's clock with the API server's. Tokens and certificates are not valid before their time
-// or after it.
+// NodeClock compares the node's clock with the API server's. Tokens and certificates are valid only for a certain time.
 var NodeClock = &probe.Check{
 	ID: "node-clock", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"clock"},
@@ -38,8 +37,8 @@ var NodeClock = &probe.Check{
 // Facts of node-clock.
 const FactSkew probe.Fact = "skew_s" // the node's clock minus the API server's, in seconds
 
-// NodeDisk looks for file systems that are full, read-only or out of inodes. The kubelet evicts pods for them, and
-// runtimes fail with messages that do not name the disk.
+// NodeDisk finds file systems that are full, read-only or out of inodes. The kubelet then evicts pods, and runtimes
+// fail with messages that do not mention the disk.
 var NodeDisk = &probe.Check{
 	ID: probe.CheckNodeDisk, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
@@ -118,7 +117,7 @@ const (
 	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some tasks waited for a CPU
 
 	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep
-	FactStuckIn   probe.Fact = "stuck_in"  // the first of them: NAME in WHERE in the kernel, by the thread
+	FactStuckIn   probe.Fact = "stuck_in"  // the first of these: thread NAME in kernel function WHERE
 	FactThrottled probe.Fact = "throttled" // percent of the CFS periods in which calico-node hit its CPU limit
 )
 
@@ -173,8 +172,8 @@ const (
 	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 
-// JudgeSwap judges the swap in use (names), and what enables swap at the next boot (back). hidden means that the latter
-// is not visible.
+// JudgeSwap judges the swap in use (names), and the settings that enable swap at boot (back). hidden means that these
+// settings are not visible.
 func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 	r := probe.Found(probe.OK, "no swap")
 	switch {

@@ -1,5 +1,5 @@
 // Package kubelet declares the check of the kubelet, and the facts it reports. Both binaries link it. Checks is the
-// entry point. The package connects to nothing itself: package ask beside it does on the node, package api reads the
+// entry point. The package connects to nothing itself: package ask beside it does so on the node, package api reads the
 // Node object, and package cause draws the conclusions. Package suite draws the whole flow.
 package kubelet
 
@@ -15,8 +15,8 @@ func Checks() []*probe.Check {
 // TargetAuthority is the target of the result about the CA in the kubelet's kubeconfig.
 const TargetAuthority = "API server"
 
-// KubeletHealth queries the kubelet on both its ports. The API shows only that the kubelet stopped reporting, and
-// shows it forty seconds late (node-monitor-grace-period).
+// KubeletHealth queries the kubelet on both its ports. The API only shows that the kubelet stopped reporting, forty
+// seconds late (node-monitor-grace-period).
 var KubeletHealth = &probe.Check{
 	ID: probe.CheckKubeletHealth, From: probe.FromNode,
 	Tags:   []string{probe.TagRuntime},
@@ -26,7 +26,7 @@ var KubeletHealth = &probe.Check{
 // TargetCertificate is the target of the result about the kubelet's client certificate.
 const TargetCertificate = "client certificate"
 
-// FactBound is the only address on which the kubelet serves the API server, if that is a loopback address.
+// FactBound is the kubelet's listen address for the API server, if that is a loopback address.
 const FactBound probe.Fact = "bound"
 
 // CertificateExpired is the reason for a certificate that has expired.

@@ -1,5 +1,5 @@
 // Package overlay declares the checks of the overlay and the facts they report: tunnels, and Felix's sets of hosts.
-// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does so on
 // the node, package api reads the pools, and package cause draws the conclusions. Package suite draws the whole flow.
 package overlay
 
@@ -12,8 +12,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{OverlayTunnels, IPSetHosts, EncapProof}
 }
 
-// EncapProof is the proof for the owner of the firewall: one node sends a packet to the tunnel's port of another, and
-// the other reports whether it arrived.
+// EncapProof is the proof for the firewall's owner: one node sends a packet to another node's tunnel port, and that
+// node reports whether the packet arrived.
 var EncapProof = &probe.Check{
 	ID:   "encap-proof",
 	From: probe.FromNode, In: probe.Deep,
@@ -22,12 +22,12 @@ var EncapProof = &probe.Check{
 
 // Facts of encap-proof.
 const (
-	FactReady    probe.Fact = "ready"    // true: from now on the listener sees each packet
+	FactReady    probe.Fact = "ready"    // true: the listener now sees each packet
 	FactPath     probe.Fact = "path"     // VXLAN, IPIP, WireGuard or BGP
 	FactReceiver probe.Fact = "receiver" // the node to which it was sent
 	FactWire     probe.Fact = "wire"     // true: it arrived on an interface
 	FactPassed   probe.Fact = "passed"   // true: the listener's firewall accepted it
-	FactUsed     probe.Fact = "used"     // true: the cluster sends its packets this way
+	FactUsed     probe.Fact = "used"     // true: the cluster uses this path
 )
 
 // IPSetHosts reads the sets of addresses from which Felix accepts tunnelled packets. Felix drops packets from other
@@ -44,8 +44,8 @@ const (
 	FactAbsent probe.Fact = "absent" // list of node and address
 )
 
-// OverlayTunnels compares this node's tunnel devices with their registration in Calico, and the devices' tables with
-// the registrations of the other nodes.
+// OverlayTunnels compares this node's tunnel devices with their registration in Calico, and compares the devices'
+// tables with the other nodes' registrations.
 var OverlayTunnels = &probe.Check{
 	ID:   "overlay-tunnels",
 	From: probe.FromNode,

@@ -1,5 +1,5 @@
 // Package pod declares the checks of pods' paths and the facts they report: their gateway, uplink and packet sizes.
-// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does so on
 // the node and inside pods, package api reads the pods' status, and package cause draws the conclusions. Package suite
 // draws the whole flow.
 package pod
@@ -15,8 +15,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{PodUplink, PodPing, PodTCP, PodMTU, PodGateway}
 }
 
-// PodGateway checks the settings of the host's end of each pod's interface. Without them, the node answers no ARP for
-// the pods' gateway or forwards none of their packets (projectcalico/calico#4186).
+// PodGateway checks the settings of the host end of each pod's interface. With wrong settings, the node does not answer
+// ARP for the pods' gateway, or does not forward their packets (projectcalico/calico#4186).
 var PodGateway = &probe.Check{
 	ID: "pod-gateway", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagCNI}, Access: []string{"proc", "host network", "netlink"},
@@ -37,15 +37,15 @@ const RoleOwnNode = "own node"
 const FactToHost probe.Fact = "to_host"
 
 // PodMTU finds packets that are lost because of their size. Names resolve, pings succeed and connections open, but
-// they hang with the first full packet.
+// connections hang with the first full packet.
 var PodMTU = &probe.Check{
 	ID: "pod-mtu", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
 	Limit: 12 * time.Second, Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink, probe.CheckPodPing},
 }
 
-// PodPing checks what matters to users: does the pod network deliver packets to this node's own pods and to those of
-// other nodes?
+// PodPing checks what matters to users: does the pod network deliver packets to this node's pods and to pods of other
+// nodes?
 var PodPing = &probe.Check{
 	ID: probe.CheckPodPing, From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
@@ -63,8 +63,8 @@ var PodTCP = &probe.Check{
 // FactDeclared is whether the pod declares the port to which the check connected.
 const FactDeclared probe.Fact = "declared"
 
-// PodUplink checks whether packets can leave the pod in which the other checks run. One pod's broken link is not an
-// outage of the cluster.
+// PodUplink checks whether packets can leave the pod in which the other checks run. One pod's broken link is not a
+// cluster outage.
 var PodUplink = &probe.Check{
 	ID: probe.CheckPodUplink, From: probe.FromPod,
 	In:   probe.Standard,

@@ -1,5 +1,5 @@
 // Package route declares the checks of routes and routing rules, and the facts they report. Both binaries link it.
-// Checks is the entry point. The package reads no table itself: package ask beside it does on the node, package api
+// Checks is the entry point. The package reads no table itself: package ask beside it does so on the node, package api
 // reads Calico's pools and blocks, and package cause draws the conclusions. Package suite draws the whole flow.
 package route
 
@@ -31,7 +31,7 @@ const (
 	FactOverlapOn probe.Fact = "overlap_on" // the first of these interfaces
 	FactByHand    probe.Fact = "by_hand"    // list of block and node: through a router, by a route that no daemon set
 	FactOwners    probe.Fact = "owners"     // for wrong, swallowed, shared, overlaps, by_hand: map of block to its nodes
-	// blocks without a route that BIRD has, each with its protocol in BIRD
+	// blocks without a kernel route that are in BIRD, each with its protocol in BIRD
 	FactInBIRD probe.Fact = "in_bird"
 	// blocks without a route for which Felix sets routes: of VXLAN pools, or by programClusterRoutes
 	FactByFelix probe.Fact = "by_felix"
@@ -54,8 +54,8 @@ const (
 	FactOwnedBy probe.Fact = "owned_by" // the interface of this node that also has another node's address
 )
 
-// RoutePods checks the last hop to a pod of this node: the block's route leads to the node, and the pod's own route
-// leads into the pod.
+// RoutePods checks the last hop to a pod of this node: the block's route leads to the node, and the pod's route leads
+// into the pod.
 var RoutePods = &probe.Check{
 	ID:   "route-pods",
 	From: probe.FromNode,

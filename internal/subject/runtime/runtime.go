@@ -1,5 +1,5 @@
 // Package runtime declares the checks of container runtimes, and the facts they report. Both binaries link it. Checks
-// is the entry point. The package connects to nothing itself: package ask beside it does on the node, and package
+// is the entry point. The package connects to nothing itself: package ask beside it does so on the node, and package
 // cause draws the conclusions. Package suite draws the whole flow.
 package runtime
 
@@ -14,8 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts}
 }
 
-// ContainerdHealth sends containerd four requests, because a wedged one answers some and hangs on others. In the
-// field, docker's ping worked for hours while no container could start.
+// ContainerdHealth sends containerd four requests, because a hung containerd answers some requests and hangs on others.
+// In the field, docker's ping worked for hours while no container could start.
 var ContainerdHealth = &probe.Check{
 	ID:   "containerd-health",
 	From: probe.FromNode,
@@ -36,7 +36,7 @@ var CRIHealth = &probe.Check{
 }
 
 // DockerHealth sends docker two requests, because its ping proves little. In the field, dockerd answered pings in
-// milliseconds for an hour, while its containerd was gone and no container could start.
+// milliseconds for an hour, while its containerd was down and no container could start.
 var DockerHealth = &probe.Check{
 	ID: "docker-health", From: probe.FromNode,
 	Tags: []string{probe.TagRuntime}, Access: []string{"run/docker.sock", "uid 0"},

@@ -1,7 +1,7 @@
 // Package service declares the checks of Services and the facts they report: cluster addresses, node ports and
 // kube-proxy. Both binaries link it. Checks is the entry point. The package connects to nothing itself: package ask
-// beside it does on the node and inside pods, package api reads the Services, and package cause draws the conclusions.
-// Package suite draws the whole flow.
+// beside it does so on the node and inside pods, package api reads the Services, and package cause draws the
+// conclusions. Package suite draws the whole flow.
 package service
 
 import (
@@ -15,8 +15,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ServiceClusterIP, ServiceNodePort, ServiceDestination, KubeProxyHealth}
 }
 
-// KubeProxyHealth queries kube-proxy on its ports on the node. In the field it was the first suspect, wrongly, and
-// on-call had no way to rule it out.
+// KubeProxyHealth queries kube-proxy on its ports on the node. In the field it was wrongly the first suspect, and
+// on-call could not rule it out.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagService}, Access: []string{"host network", "proc"},
@@ -60,7 +60,7 @@ var ServiceDestination = &probe.Check{
 // Facts of service-destination.
 const (
 	FactService probe.Fact = "service" // its address and port
-	FactSentTo  probe.Fact = "sent_to" // where the kernel really sends connections for it
+	FactSentTo  probe.Fact = "sent_to" // the actual destination of its connections
 	FactWall    probe.Fact = "wall"    // the firewall that has the rule: legacy iptables, iptables-nft, nftables
 	FactHandle  probe.Fact = "handle"  // the rule's handle, or its position in a chain of legacy iptables
 	FactMeans   probe.Fact = "means"   // how it redirects them: dnat, redirect, tproxy or route

@@ -1,5 +1,5 @@
-// Package start declares the checks of calico-node's start, and the facts they report. Both binaries link it. Checks
-// is the entry point. The package reads nothing itself: package ask beside it does on the node, package api reads pods
+// Package start declares the checks of calico-node's start, and the facts they report. Both binaries link it. Checks is
+// the entry point. The package reads nothing itself: package ask beside it does so on the node, package api reads pods
 // and their DaemonSet, and package cause draws the conclusions. Package suite draws the whole flow.
 package start
 
@@ -29,9 +29,9 @@ const (
 	FactLeads   probe.Fact = "leads"         // the remote ends of its TCP connections, and their states
 )
 
-// StartupBudget compares how long calico-node takes to start with the time its liveness probe allows. In the field,
-// two kinds of nodes exceeded it: some with tens of times their peers' load, and one far from the datastore. The
-// kubelet killed calico-node a minute after each start, and its log showed nothing.
+// StartupBudget compares how long calico-node takes to start with the time its liveness probe allows. In the field, two
+// kinds of nodes exceeded it: some with a load tens of times higher than other nodes, and one far from the datastore.
+// The kubelet killed calico-node a minute after each start, and its log showed nothing.
 var StartupBudget = &probe.Check{
 	ID: "startup-budget", From: probe.FromNode,
 	Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"host network", "host processes"},
@@ -44,7 +44,7 @@ const (
 	FactBudget  probe.Fact = "budget_s"  // seconds that the liveness probe allows
 	FactStretch probe.Fact = "stretch"   // factor by which the load slows work down
 
-	// duration of the shortest TCP handshake with the datastore: the network's delay, without those of server and load
+	// duration of the shortest TCP handshake with the datastore: the network delay, without server and load delays
 	FactFar   probe.Fact = "far_ms"
 	FactCalls probe.Fact = "calls"  // number of requests to the datastore in one start
 	FactWork  probe.Fact = "work_s" // seconds of CPU work in a start, under this load

@@ -7,7 +7,7 @@
 //	internal/subject/NAME/api    runs the subject's checks of the API, over a cluster.Snapshot; in the client only
 //	internal/subject/NAME/cause  reads all results, and names the causes of bad ones; in the client only
 //
-// Node is the entry point. This package runs no check: the packages suite/ask and suite/api join what does.
+// Node is the entry point. This package runs no check: packages suite/ask and suite/api join the packages that do.
 package suite
 
 import (
@@ -33,15 +33,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// Node lists the checks of a node in display order. The order says nothing about dependencies: a check names those in
-// its Needs.
+// Node lists the checks of a node in display order. The order is not about dependencies, which are in a check's Needs.
 func Node() []*probe.Check {
 	return slices.Concat(
-		felix.Checks(), bgp.Checks(), // whether Calico lives on the node
+		felix.Checks(), bgp.Checks(), // does Calico run on the node?
 		link.Checks(), pod.Checks(), service.Checks(), // the paths that users need
-		route.Checks(), overlay.Checks(), firewall.Checks(), // what the kernel does with packets, which explains the paths
+		route.Checks(), overlay.Checks(), firewall.Checks(), // the kernel's packet handling, which explains the paths
 		datastore.Checks(), dns.Checks(), runtime.Checks(), kubelet.Checks(), start.Checks(), cni.Checks(), // what they need
-		logs.Checks(), host.Checks(), // what was logged, and the machine underneath
+		logs.Checks(), host.Checks(), // logs, and the machine itself
 		nodestate.Checks(), // for comparison with a baseline node
 	)
 }

@@ -210,7 +210,7 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Found(probe.Unknown, "the shell and its processes were killed")
 	}
 	return probe.Found(probe.Unknown,
-		"the shell and its processes were killed: the probe was stopped, or its time was over")
+		"the shell and its processes were killed: the probe was stopped, or its time limit expired")
 }
 
 // detach starts the goroutines that wait for the shell and forward its input and output. It closes written after all

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// reflectorsOf returns the nodes that are route reflectors by their annotation: the full mesh excludes them.
+// reflectorsOf returns the nodes whose annotation makes them route reflectors; the full mesh excludes such nodes.
 func reflectorsOf(s *cluster.Snapshot) []string {
 	var out []string
 	for _, n := range s.Nodes {
@@ -22,8 +22,7 @@ func reflectorsOf(s *cluster.Snapshot) []string {
 	return out
 }
 
-// bgpPeering reports whether Calico's resources give this node any peer from which it can learn the other nodes'
-// routes.
+// bgpPeering reports whether Calico's resources define a peer from which this node can learn the other nodes' routes.
 func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 	switch {
 	case s.Peering.Unread() != nil:

@@ -20,10 +20,10 @@ const (
 	factWaiting probe.Fact = "waiting" // protocols for which a graceful restart waits
 
 	FactPeerCount probe.Fact = "peers"       // number of BGP protocols
-	factUpCount   probe.Fact = "established" // number of established ones
+	factUpCount   probe.Fact = "established" // number of established sessions
 )
 
-// judgeDead judges a failed connection to BIRD. limit is how long it was tried at most.
+// judgeDead judges a failed connection to BIRD. limit is the time limit of the attempt.
 func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) probe.Result {
 	reason := probe.Reason(err)
 	r := probe.Failed(err)
@@ -46,7 +46,7 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	return r.With(probe.FactReason, reason)
 }
 
-// runsNoBIRD reports whether Calico's networking backend on this node surely runs no BIRD.
+// runsNoBIRD reports whether Calico's networking backend on this node certainly runs no BIRD.
 func runsNoBIRD(p *probe.Pass) bool {
 	backend := node.Named(p, probe.KindBackend)
 	return backend == "vxlan" || backend == "none"

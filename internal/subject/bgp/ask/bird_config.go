@@ -25,11 +25,11 @@ import (
 var birdConfigCheck = answers.To(bgp.BirdConfig, birdConfig)
 
 const (
-	// maxConfig is the maximum size of a configuration. A peer takes about a kilobyte.
+	// maxConfig is the maximum size of a configuration. A peer needs about a kilobyte.
 	maxConfig = 16 << 20
-	// reloadPatience is how long confd and BIRD may take to load a new file. Usually they take a second.
+	// reloadPatience is how long confd and BIRD may take to load a new file. They usually need a second.
 	reloadPatience = 30 * time.Second
-	// restartPause is longer than the second that runit waits before it restarts BIRD.
+	// restartPause is longer than runit's wait of one second before it restarts BIRD.
 	restartPause = 1500 * time.Millisecond
 	// clockGrain is BIRD's resolution of time: whole seconds.
 	clockGrain = 2 * time.Second
@@ -39,7 +39,7 @@ const (
 type birdProcess struct {
 	pid    int
 	runs   bool   // it is BIRD
-	beside string // else "confd", or "runsv", BIRD's supervisor
+	beside string // otherwise "confd" or "runsv", BIRD's supervisor
 	config string // BIRD's file
 }
 
@@ -56,7 +56,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 	found, err := birdProcesses(p.Host)
 	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(found)),
 		func(b birdProcess) bool { return !b.runs }) {
-		select { // it may just be restarting
+		select { // BIRD may be restarting
 		case <-time.After(restartPause):
 			found, err = birdProcesses(p.Host)
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func birdProgram(d node.Daemon) string { return strings.TrimSuffix(d.Name, ".ctl
 
 // judgeConfig judges the file and, if BIRD runs, whether BIRD has loaded it.
 func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProcess) probe.Result {
-	// calico-node always starts both daemons, and one of them may have nothing to do.
+	// calico-node always starts both daemons, even if one has nothing to do.
 	if own := p.Of(probe.KindSelf); len(own) > 0 && len(node.SplitByFamily(own)[d.Family]) == 0 {
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
 	}
@@ -177,7 +177,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 	return r
 }
 
-// without returns Calico's own sessions among all that others does not contain.
+// without returns the elements of all that others lacks, and that are Calico's sessions.
 func without(some, others []string) []string {
 	var out []string
 	for _, name := range some {
@@ -219,7 +219,7 @@ func readConfig(root, name string) (configFile, error) {
 	return configFile{c, max(time.Since(info.ModTime()), 0).Round(time.Second)}, err
 }
 
-// birdProcesses finds, for bird and bird6, the daemon itself or else a process next to it in calico-node's container.
+// birdProcesses finds, for bird and bird6, the daemon, or else a process next to it in calico-node's container.
 func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	all, err := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool {
 		return slices.Contains([]string{"bird", "bird6", "runsv", "confd", "calico-node", "calico"}, comm)
@@ -239,7 +239,7 @@ func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	return found, nil
 }
 
-// birdProcessOf returns the daemon to which a command line belongs, "" for none. BIRD's own is: bird -R -s
+// birdProcessOf returns the daemon to which a command line belongs, or "". BIRD's command line is: bird -R -s
 // /var/run/calico/bird.ctl -d -c FILE.
 func birdProcessOf(args []string) (string, birdProcess) {
 	const folder = "/etc/calico/confd/config/"

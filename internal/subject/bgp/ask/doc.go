@@ -1,5 +1,5 @@
-// Package ask runs the checks of BGP on a node. It reads BIRD's control socket and configuration, and opens
-// connections to the peers. The probe alone links it.
+// Package ask runs the checks of BGP on a node. It reads BIRD's control socket and configuration, and opens connections
+// to the peers. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.
@@ -7,7 +7,7 @@ package ask
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// answers has each check of this subject, bound to the function that runs it. Each file adds its own.
+// answers binds each check of this subject to the function that runs it. Each file adds its checks.
 var answers probe.Answers
 
 // Checks returns the checks of this subject, each bound to the function that runs it.

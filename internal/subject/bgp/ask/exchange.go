@@ -18,11 +18,11 @@ const (
 	factTheirBlocks probe.Fact = "their_blocks" // number of the peer's blocks that could be imported
 )
 
-// exchangeTime is how long a session may take to exchange its routes after it is established.
+// exchangeTime is how long an established session may take to exchange its routes.
 const exchangeTime = 10 * time.Second
 
 // judgeExchange judges the routes of an established session with another node. A session that exchanges none of the
-// existing blocks is useless. It is false if there is nothing to report.
+// existing blocks is useless. It returns false if there is nothing to report.
 func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
 	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !usesOnlyBGP(d, p) {

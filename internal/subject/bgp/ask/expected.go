@@ -86,7 +86,7 @@ func configuredPeers(ctx context.Context, d node.Daemon, h *probe.Host) ([]birdP
 	return peersOf(protocols), limit, nil
 }
 
-// peersOf omits peers without a single address, and peers that are the node's own pods, which come and go.
+// peersOf omits peers without a single address. It also omits peers that are the node's own pods, which come and go.
 func peersOf(protocols []bird.Protocol) []birdPeer {
 	var out []birdPeer
 	for _, o := range protocols {
@@ -104,8 +104,7 @@ func peersOf(protocols []bird.Protocol) []birdPeer {
 	return out
 }
 
-// comparePeers judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
-// known.
+// comparePeers judges the peers of one family. It reports extra peers of BIRD only if all expected peers are known.
 func comparePeers(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
 	ports := map[netip.Addr][]int{}
 	for _, b := range has {

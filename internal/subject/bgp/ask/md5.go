@@ -11,12 +11,12 @@ import (
 )
 
 // Facts of the result about TCP MD5.
-const factMD5All probe.Fact = "md5_all" // how many segments since boot
+const factMD5All probe.Fact = "md5_all" // number of segments since boot
 
 // Values of FactMD5, by the kernel's counters.
 const md5Different = "different" // both ends have a password, and they differ
 
-// md5Counters are the kernel's names (net/ipv4/proc.c, from 2.6.20; the third from 4.12).
+// md5Counters are the kernel's names (net/ipv4/proc.c, since 2.6.20; the third since 4.12).
 var md5Counters = []struct{ name, word, text string }{
 	{"TCPMD5Failure", md5Different, "were signed with a different password"},
 	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, although this node has no password for the sender"},
@@ -38,8 +38,8 @@ func md5Counts(h *probe.Host) map[string]int {
 	return out
 }
 
-// md5Dropped waits briefly for a counter to grow, since peers retry within seconds. It is false if the kernel never
-// dropped a segment because of a password.
+// md5Dropped waits briefly for a counter to grow, since peers retry within seconds. It returns false if the kernel
+// never dropped a segment because of a password.
 func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (probe.Result, bool) {
 	after := md5Counts(h)
 	if len(after) == 0 {

@@ -64,8 +64,9 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// bgpPeers returns the peers to which the check connects: those that the API configures for this node, else those in
-// BIRD's configuration. Of the latter it uses this node's own port, unless the session's name contains one.
+// bgpPeers returns the peers to which the check connects: the peers that the API configures for this node, or else the
+// peers in BIRD's configuration. For a BIRD peer it uses this node's own port, unless the session's name contains a
+// port.
 func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	expected := p.Of(probe.KindSession)
 	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
@@ -80,8 +81,8 @@ func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	return append(samplePeers(byFamily[4]), samplePeers(byFamily[6])...)
 }
 
-// samplePeers picks a few of many peers, spread evenly. Peers that are no nodes come first: they are few, and
-// everything depends on them. Nodes that are not ready come last.
+// samplePeers picks a few of many peers, spread evenly. External peers come first: they are few, and everything depends
+// on them. Nodes that are not ready come last.
 func samplePeers(peers []probe.Target) []probe.Target {
 	const maxPeers = 8 // bounds the connections that one run opens in each address family
 	var groups [3][]probe.Target
@@ -105,7 +106,7 @@ func samplePeers(peers []probe.Target) []probe.Target {
 	return out
 }
 
-// retractGuess makes a failure unknown if the plan lacks BGP's port, so that the check guessed 179.
+// retractGuess makes a failure unknown if the plan lacks BGP's port, because the check then guessed 179.
 func retractGuess(p *probe.Pass, r probe.Result) probe.Result {
 	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
 		r.Status = probe.Unknown
@@ -114,7 +115,7 @@ func retractGuess(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// reportListener reports which process uses the port on this node. It names a process that is not BIRD.
+// reportListener reports which process uses the port on this node. It names the process if that is not BIRD.
 func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	here := "port " + strconv.Itoa(int(port)) + " here"
 	at, err := node.Listening(port)
@@ -158,7 +159,7 @@ func birdListeners(ctx context.Context, h *probe.Host) (out []string) {
 	return slices.Compact(out)
 }
 
-// tcpListener returns the process that listens on a TCP port, "" if not visible.
+// tcpListener returns the process that listens on a TCP port, or "" if it is not visible.
 func tcpListener(ctx context.Context, h *probe.Host, port uint16) string {
 	var sockets []kernel.Socket
 	if kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {

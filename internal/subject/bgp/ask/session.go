@@ -75,7 +75,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 	return peers - up
 }
 
-// judgeAll judges one BIRD as a whole: whether the routes of its peers reach the kernel.
+// judgeAll judges one BIRD as a whole: do the peers' routes reach the kernel?
 func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
 	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
@@ -90,7 +90,7 @@ func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) prob
 		r = probe.Found(probe.Fail, "%d of %d peers established, but BIRD writes no routes into the kernel: %s", up,
 			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
-			r.Status = probe.Warn // a BIRD that is not Calico's may only pass routes on
+			r.Status = probe.Warn // a foreign BIRD may only forward routes to its peers
 		}
 	case peers > 0:
 		r = probe.Found(probe.OK, "%d of %d peers established", up, peers)
@@ -104,7 +104,7 @@ func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) prob
 	return r
 }
 
-// kernelState is the state of the protocol that writes routes to the kernel, the best of several, "" if none exists.
+// kernelState is the state of the protocol that writes routes to the kernel, the best of several, or "".
 func kernelState(protocols []bird.Protocol) string {
 	state := ""
 	for _, o := range protocols {
@@ -115,8 +115,8 @@ func kernelState(protocols []bird.Protocol) string {
 	return state
 }
 
-// judgeRestart lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
-// are known, they are the sessions that are not up.
+// judgeRestart lists the peers for which a graceful restart waits. BIRD marks these peers as pending. If only the
+// table's rows are known, judgeRestart lists the sessions that are not up.
 func judgeRestart(status bird.Status, protocols []bird.Protocol) probe.Result {
 	down, late, names := []string{}, []string{}, []string{}
 	for _, o := range protocols {
@@ -167,7 +167,7 @@ var sessionReasons = []struct{ words, reason string }{
 	{"Connection rejected", "unknown-peer"}, {"Peer de-configured", "unknown-peer"},
 }
 
-// sessionReason is one word for why a session is down, "" if BIRD does not report it.
+// sessionReason returns one word for why a session is down, or "" if BIRD does not report it.
 func sessionReason(text string) string {
 	for _, r := range sessionReasons {
 		if strings.Contains(text, r.words) {
@@ -181,7 +181,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		// Sessions come last: the plan contains a few of the nodes, but all sessions.
+		// Sessions come last: the plan contains all sessions, but only some nodes.
 		for _, t := range append(p.Of(probe.KindNode, probe.KindPeer), p.Of(probe.KindSession)...) {
 			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
@@ -200,7 +200,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	return withDetails(node.About(r, peer).On(target), proto, seconds, known), peer
 }
 
-// sessionState judges the state of a session, and how long it has lasted.
+// sessionState judges the state of a session and the age of that state.
 func sessionState(proto bird.Protocol, age string) probe.Result {
 	var r probe.Result
 	switch {

@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// session is a BGP session that is down, and the other results about its peer.
+// session is a down BGP session with the other results about its peer.
 type session struct {
 	diagnose.Finding
 	port, ping        diagnose.Finding   // of the same address
 	ported, pinged    bool               // whether these checks ran
-	there, theirBirds []diagnose.Finding // the peer's own results: its session with this node, and its BIRD
-	outside           []diagnose.Finding // a firewall's answers to other nodes that tested this one, the peer first
+	there, theirBirds []diagnose.Finding // results of the peer: its session with this node, and its BIRD
+	outside           []diagnose.Finding // a firewall's answers to other nodes that tested this node, the peer first
 	listens           []diagnose.Finding // what listens on the peer's port, as the peer reports
 }
 
@@ -52,9 +52,8 @@ func downSessions(f diagnose.Findings) []session {
 	return out
 }
 
-// ofPeer returns the result of a check about the peer of a session: CHECK TARGET ADDRESS. The result has the session's
-// target, or a target that ends in its address: a BGPPeer's session has the name of the BGPPeer, a ping that of the
-// node.
+// ofPeer returns the result of a check about the peer of a session. The result has the session's target, or a target
+// that ends in the session's address: a session is named after its BGPPeer, a ping after the node.
 func ofPeer(f diagnose.Findings, of ...string) []diagnose.Finding {
 	if r, ok := diagnose.Answer(f, of[0], of[1]); ok {
 		return []diagnose.Finding{r}
@@ -67,7 +66,7 @@ func ofPeer(f diagnose.Findings, of ...string) []diagnose.Finding {
 	return nil
 }
 
-// first returns the first of some findings, and whether there is one.
+// first returns the first of some findings, and whether it exists.
 func first(of []diagnose.Finding) (diagnose.Finding, bool) {
 	if len(of) == 0 {
 		return diagnose.Finding{}, false
@@ -75,13 +74,13 @@ func first(of []diagnose.Finding) (diagnose.Finding, bool) {
 	return of[0], true
 }
 
-// answers reports whether the peer's machine answered a ping at the session's address.
+// answers reports whether the peer's machine answered pings at the session's address.
 func (s session) answers() bool {
 	lives := s.ping.Facts[probe.FactLives] == true
 	return s.pinged && (lives || !diagnose.IsBad(s.ping.Status) && diagnose.IsAnswered(s.ping.Status))
 }
 
-// refusal returns why a connection to the peer's BGP port failed, "" if it succeeded or was not tried.
+// refusal returns why a connection to the peer's BGP port failed, or "" if it succeeded or was not tried.
 func (s session) refusal() string {
 	if !s.ported || !diagnose.IsBad(s.port.Status) {
 		return ""
@@ -89,7 +88,7 @@ func (s session) refusal() string {
 	return diagnose.ReasonOf(s.port)
 }
 
-// elsewhere reports whether the peer listens on its port, but at no address that this node could reach.
+// elsewhere reports whether the peer listens on its port only at addresses that this node cannot reach.
 func (s session) elsewhere() bool {
 	return len(s.listens) > 0 && !slices.ContainsFunc(s.listens, func(r diagnose.Finding) bool {
 		return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening), func(at string) bool {
@@ -101,7 +100,7 @@ func (s session) elsewhere() bool {
 	})
 }
 
-// instead describes where the peer listens, if this node cannot reach that address.
+// instead describes the unreachable address at which the peer listens.
 func (s session) instead() string {
 	at := diagnose.ListOf(s.listens[0], probe.FactListening)
 	if len(at) == 0 {
@@ -111,7 +110,7 @@ func (s session) instead() string {
 		strings.Join(at, ", "))
 }
 
-// where returns the name of the fix for the other end: "" for the rule's own fix, which is for a node.
+// where returns the name of the fix for the other end. "" is the rule's own fix, for a node.
 func (s session) where() string {
 	if diagnose.NodeOf(s.Finding) == "" {
 		return "ask-peer"
@@ -119,7 +118,7 @@ func (s session) where() string {
 	return ""
 }
 
-// perSession returns one case for each session that is down and fits.
+// perSession returns one case for each matching down session.
 func perSession(f diagnose.Findings, fits func(session, *diagnose.Case) bool) []diagnose.Case {
 	var out []diagnose.Case
 	for _, s := range downSessions(f) {
@@ -146,7 +145,7 @@ func bgpFiltered(f diagnose.Findings) []diagnose.Case {
 		}
 		c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), append(diagnose.Hints([]diagnose.Finding{s.ping}),
 			diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)...)
-		if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // BIRD did get an answer
+		if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // BIRD got an answer
 			c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
 		}
 		c.For = append(c.For, diagnose.Shows(s.outside)...)
@@ -159,7 +158,7 @@ func bgpFiltered(f diagnose.Findings) []diagnose.Case {
 	})
 }
 
-// bgpRejected matches a firewall that rejects with an error.
+// bgpRejected matches a firewall that rejects BGP with an error.
 func bgpRejected(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		lives := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.OK })
@@ -177,7 +176,7 @@ func bgpRejected(f diagnose.Findings) []diagnose.Case {
 		case reason == "host-unreachable" && s.answers():
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Hints([]diagnose.Finding{s.ping})...)
 		case reason == "refused" && len(lives) > 0 && !s.elsewhere():
-			// No answer shows who sent the reset, and BIRD may have started in between.
+			// The sender of the reset is unknown, and BIRD may have started in between.
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows(lives, s.listens)...)
 		case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
 			rejectedHere(f, s, c)
@@ -199,7 +198,7 @@ func bgpRejected(f diagnose.Findings) []diagnose.Case {
 	})
 }
 
-// peerBirdDead matches a peer whose machine is up and whose BIRD is not.
+// peerBirdDead matches a peer whose machine is up but whose BIRD is down.
 func peerBirdDead(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		said := s.refusal()

@@ -30,7 +30,7 @@ func bgpRestartHold(f diagnose.Findings) []diagnose.Case {
 		if slices.ContainsFunc(downSessions(f), func(s session) bool {
 			return s.answers() && slices.Contains(blockers, s.Facts.Str(bgp.FactPeer))
 		}) {
-			weight = diagnose.Strong // that machine is up: the root cause is what keeps its session down
+			weight = diagnose.Strong // that machine is up: the root cause is why its session is down
 		}
 		if len(evidence.WrongAddresses(f, diagnose.FamilyOf(whole))) > 0 {
 			weight = diagnose.Strong // sessions are opened to an address that the other node does not use

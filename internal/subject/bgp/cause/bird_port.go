@@ -36,13 +36,13 @@ func birdPortTaken(f diagnose.Findings) []diagnose.Case {
 		ended := diagnose.Keep(evidence.BirdOf(f, bgp.BirdConfig.ID, family),
 			func(r diagnose.Finding) bool { return r.Facts[bgp.FactRuns] == false })
 		c.For = append(c.For, append(diagnose.Shows(holds),
-			diagnose.Hints(ended)...)...) // else BIRD may have come back in between
+			diagnose.Hints(ended)...)...) // otherwise BIRD may have restarted in between
 		out = append(out, c)
 	}
 	return out
 }
 
-// peersWithoutListener returns the cases of another node's BIRD that could not open its port. The program that holds it
+// peersWithoutListener returns the cases of another node's BIRD that could not open its port. The program on that port
 // accepts this node's connection and closes it.
 func peersWithoutListener(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case

@@ -10,7 +10,7 @@ import (
 
 // bgpPassword matches different TCP MD5 passwords at the two ends.
 func bgpPassword(f diagnose.Findings) []diagnose.Case {
-	signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
+	signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters have no peer
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		here := s.ported && s.port.Facts[probe.FactPassword] == true
 		open := s.ported && s.port.Status == probe.OK
@@ -42,7 +42,7 @@ func bgpPassword(f diagnose.Findings) []diagnose.Case {
 	})
 }
 
-// signatures returns the kernel's MD5 counters as a clue. A counter that grows is about the present. Unsigned segments
+// signatures returns the kernel's MD5 counters as a clue. A growing counter shows a current fault. Unsigned segments
 // may come from a probe, so their number since boot is only a hint.
 func signatures(f diagnose.Findings) []diagnose.Clue {
 	for _, r := range f.Of(bgp.BGPSession.ID) {
@@ -69,7 +69,7 @@ func (s session) forPassword(f diagnose.Findings) bool {
 // this node.
 func (s session) signing(r diagnose.Clue, here, alone bool) bool {
 	switch s.refusal() {
-	case "", "timeout", "reset": // else something else answers
+	case "", "timeout", "reset": // otherwise another program answers
 	default:
 		return false
 	}

@@ -2,7 +2,7 @@
 // peers. Out: cases (diagnose.Case), each with its sentence, evidence, the checks it explains and its fix.
 //
 // Rules is the entry point. It reads one Markdown file per cause; a match in Go, by ID in the table below, replaces the
-// front matter's where data does not suffice. It queries no node and ranks no cause: the checks and package diagnose
+// front matter's match if data is not enough. It queries no node and ranks no cause: the checks and package diagnose
 // do. Only the client links it.
 package cause
 
@@ -18,18 +18,18 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go if data is not enough.
 var Rules = sync.OnceValue(func() []*diagnose.Rule {
 	return causefile.Must(files, evidence.Shared().With(own), matches)
 })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own has the conditions that several causes of this subject share.
 var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{"of-peer": ofPeer}}
 
-// matches are those in Go, by the ID of their cause.
+// matches has the matches written in Go, by cause ID.
 var matches = map[string]causefile.Match{
 	"bgp-filtered":     bgpFiltered,
 	"bgp-password":     bgpPassword,

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bgpPeerSilent matches a silent peer that is no node of the cluster.
+// bgpPeerSilent matches a silent peer that is not a cluster node.
 func bgpPeerSilent(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		silent := []string{"timeout", "host-unreachable", "net-unreachable"}

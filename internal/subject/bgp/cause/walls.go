@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shutter is a rule of a node's own firewall that blocks a port, and the result that lists it.
+// shutter is a rule of a node's firewall that blocks a port, with the result that lists it.
 type shutter struct {
 	diagnose.Finding
 	node, rule string
@@ -36,8 +36,8 @@ func shutterOf(f diagnose.Findings, port int) (shutter, bool) {
 	return shutter{}, false
 }
 
-// rejectedFrom returns the results of other nodes that a firewall rejected at the port of a session on this node, the
-// peer first. Without a result of the peer, it returns none.
+// rejectedFrom returns the results of other nodes that a firewall rejected at a session's port on this node, the peer
+// first. It returns nothing if the peer has no such result.
 func rejectedFrom(f diagnose.Findings, s session) []diagnose.Finding {
 	peer := diagnose.NodeOf(s.Finding)
 	out := diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), func(o diagnose.Finding) bool {
@@ -51,8 +51,8 @@ func rejectedFrom(f diagnose.Findings, s session) []diagnose.Finding {
 	return out
 }
 
-// rejectedHere fills the case of a session whose peer reports that this node rejects it. The peer itself could cause
-// the missing answer, so only a rule on this node, or a second rejected node, makes the case certain.
+// rejectedHere fills the case of a session whose peer reports that this node rejects it. The peer could cause the
+// missing answer. Only a rule on this node, or a second rejected node, makes the case certain.
 func rejectedHere(f diagnose.Findings, s session, c *diagnose.Case) {
 	none := []diagnose.Finding{s.port}
 	c.For = slices.Concat(diagnose.Suggests(s.outside), diagnose.Suggests(none))
@@ -75,15 +75,15 @@ func portOf(s session) int {
 	return cmp.Or(int(known), 179)
 }
 
-// name adds to a case which rule blocks the port, and the fix for that.
+// name adds the blocking rule and its fix to a case.
 func (by shutter) name(c *diagnose.Case, port int) {
 	c.Says += fmt.Sprintf("; a rule on %s blocks it: %s", by.node, by.rule)
 	c.Args["other"], c.Args["port"] = diagnose.NodeArg(by.node), diagnose.NumberArg(float64(port))
 	c.FixName = "open-input"
 }
 
-// shutBy adds the blocking firewall rule to the case of a session, if one of the two ends lists it: the peer's first,
-// then this node's own.
+// shutBy adds the blocking firewall rule to the case of a session, if one of the two ends lists it: first the peer,
+// then this node.
 func shutBy(f diagnose.Findings, s session, c *diagnose.Case) {
 	port := portOf(s)
 	for _, at := range []string{diagnose.NodeOf(s.Finding), f.Node} {

@@ -14,7 +14,7 @@ import (
 // machines are the CPUs for which probes are built, as in an ELF header.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// narrow are the 32-bit CPUs with programs that most kernels of these CPUs start too.
+// narrow are the 32-bit CPUs whose programs most kernels for these CPUs also start.
 var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
 
 // alienPlugins lists plugins that the kernel cannot start ("exec format error", "permission denied"), each with the
@@ -37,7 +37,7 @@ func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	return out
 }
 
-// cannotStart returns why the kernel cannot start a file as a program, "" if it may be able to.
+// cannotStart returns why the kernel cannot start a file as a program, or "" if the kernel may be able to.
 func cannotStart(h *probe.Host, file string) (string, error) {
 	f, err := h.Open(file)
 	if err != nil {
@@ -65,8 +65,8 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 	return "", nil
 }
 
-// loadedLength returns how long a program's file must be for the kernel to load it, 0 if unknown. It reads only the
-// program headers, because a truncated file has lost its section headers.
+// loadedLength returns how long a program's file must be for the kernel to load it, or 0 if unknown. It reads only the
+// program headers, because a truncated file lacks its section headers.
 func loadedLength(f io.ReaderAt) int64 {
 	var head elf.Header64
 	if err := binary.Read(io.NewSectionReader(f, 0, 64), binary.LittleEndian, &head); err != nil ||
@@ -87,10 +87,10 @@ func loadedLength(f io.ReaderAt) int64 {
 	return int64(end)
 }
 
-// maxFileEnd is beyond the end of any program. A larger number comes from a broken header.
+// maxFileEnd exceeds the size of any program. A larger number is from a broken header.
 const maxFileEnd = 1 << 40
 
-// alien returns why a program cannot run on this CPU, "" if it may. Both CPUs have the same byte order.
+// alien returns why a program cannot run on this CPU, or "" if it may. Both CPUs have the same byte order.
 func alien(head []byte, size int64) string {
 	switch {
 	case size == 0:

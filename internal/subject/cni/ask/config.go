@@ -68,15 +68,15 @@ func searchElsewhere(h *probe.Host, r probe.Result, used node.CNIPlace) probe.Re
 	return r
 }
 
-// runtimeCNI is what containerd reports of its network configuration.
+// runtimeCNI is containerd's report about its network configuration.
 type runtimeCNI struct {
 	node.CNIPlace
 	load    string // result of its last load: "OK", an error, "" = not reported
 	without bool   // NetworkReady is false
 }
 
-// minConfigAge is the age from which containerd must have read a file and its folder. It rereads the folder within a
-// second of each change, so a younger file may just not have been read yet.
+// minConfigAge is the age at which containerd must have read a file and its folder. It rereads the folder within a
+// second of each change, so it may not have read a younger file yet.
 const minConfigAge = 30 * time.Second
 
 // withLoadStatus turns a good result into a bad one if containerd reports that it found no file and still has no
@@ -95,14 +95,14 @@ func (c runtimeCNI) withLoadStatus(h *probe.Host, r probe.Result, now time.Time)
 	return out.With(probe.FactReason, cni.CNIUnread)
 }
 
-// runtimePlace returns the folders that containerd reports, false if it reports none.
+// runtimePlace returns the folders that containerd reports, or false if it reports no folders.
 func runtimePlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
 	used, ok := queryRuntime(ctx, p)
 	return used.CNIPlace, ok
 }
 
-// queryRuntime queries containerd for its folders, and for the result of its last load. It is false if containerd
-// reports none.
+// queryRuntime queries containerd for its folders, and for the result of its last load. It returns false if containerd
+// reports no folders.
 func queryRuntime(ctx context.Context, p *probe.Pass) (runtimeCNI, bool) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -125,7 +125,7 @@ func queryRuntime(ctx context.Context, p *probe.Pass) (runtimeCNI, bool) {
 	return runtimeCNI{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
 }
 
-// placeIn reads the folders from containerd's configuration. Older versions have one folder of plugins, newer ones
+// placeIn reads the folders from containerd's configuration. Older versions have one plugin folder, newer versions
 // several.
 func placeIn(config []byte) (node.CNIPlace, bool) {
 	var reply struct {
@@ -148,12 +148,12 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 		Loopback: !reply.CNI.UseInternalLoopback}, true
 }
 
-// networksAt judges the first place with Calico's network or Multus, else the first with any network. CRI-O ships its
-// own network, and reads another folder on OpenShift. Without any network the result is a fault only if the runtime
-// reported its folder (sure).
+// networksAt judges the first place with Calico's network or Multus, or else the first place with any network. CRI-O
+// ships a default network, and reads another folder on OpenShift. Without any network, the result is a fault only if
+// the runtime reported its folder (sure).
 func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 	var odd error
-	var other func() probe.Result // of a place without a network of Calico
+	var other func() probe.Result // result of a place without Calico's network
 	hidden := 0
 	for _, place := range places {
 		networks, err := node.NetworksIn(h, place.Config)

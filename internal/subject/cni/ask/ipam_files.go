@@ -22,7 +22,7 @@ var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
 // lockPause is the time between two looks at a lock. host-local holds its lock only while it assigns one address, so
-// the same holder after a pause hangs. For the plugin's lock, the holder's age decides too.
+// the same holder after a pause hangs. For the plugin's lock, the holder's age also decides.
 const lockPause = time.Second
 
 // pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
@@ -42,8 +42,8 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pluginLockResult judges whether one process holds the plugin's lock for longer than lockPause. It is false if no lock
-// exists, or if the kernel does not report its holder.
+// pluginLockResult judges whether one process holds the plugin's lock for longer than lockPause. It returns false if no
+// lock exists, or if the kernel does not report the holder.
 func pluginLockResult(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)
@@ -125,7 +125,8 @@ func hostLocalResult(ctx context.Context, p *probe.Pass) probe.Result {
 	return r.With(cni.FactAddresses, addresses)
 }
 
-// pluginsAt lists the plugins of the pods' network at a place: those of the first file, or of the one behind Multus.
+// pluginsAt lists the plugins of the pods' network at a place: the plugins of the first file, or of the file behind
+// Multus.
 func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	networks, _ := node.NetworksIn(h, place.Config) // cni-config reports errors
 	for _, n := range networks {
@@ -136,9 +137,9 @@ func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	return nil
 }
 
-// migrationObstacle is why upgrade-ipam always fails, as a word and as a sentence, "" if no known obstacle exists. It
-// uses the first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address (migrate.go).
-// Nodes that have a tunnel address are exempt.
+// migrationObstacle returns why upgrade-ipam always fails, as a word and a sentence, or "" without a known obstacle.
+// upgrade-ipam uses the first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address
+// (migrate.go). Nodes with a tunnel address are exempt.
 func migrationObstacle(p *probe.Pass) (reason, why string) {
 	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
 	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
@@ -166,7 +167,7 @@ func holderText(h *probe.Host, pid int) string {
 		return ""
 	}
 	name, age := node.WhoIs(h, pid)
-	if name == "" { // it has exited since
+	if name == "" { // the process has exited since
 		return fmt.Sprintf(" by process %d", pid)
 	}
 	return fmt.Sprintf(" by process %d (%s, %v old)", pid, name, age)

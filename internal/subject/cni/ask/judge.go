@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// judgeNetworks judges the networks of a folder, of which the runtime uses the first. It looks for another network's
-// plugins only if the runtime reports its plugin folders: CRI-O has several.
+// judgeNetworks judges the networks of a folder. The runtime uses the first network. judgeNetworks looks for another
+// network's plugins only if the runtime reports its plugin folders: CRI-O has several.
 func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) probe.Result {
 	first := networks[0]
 	needs := slices.Clone(first.Plugins)
@@ -106,8 +106,8 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	return missing
 }
 
-// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. Both are
-// "" if no folder is, or if the mounts are not visible.
+// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. Both are ""
+// if no folder is mounted noexec, or if the mounts are not visible.
 func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
 	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
 	table, err := kernel.ReadProc(h, "1/mountinfo")

@@ -26,9 +26,9 @@ const (
 	factOverhead probe.Fact = "overhead" // the largest overhead of a tunnel in use
 )
 
-// mtuWaste is the percentage below the largest possible MTU from which an MTU counts as too small. An MTU chosen for
-// WireGuard over IPv6 on a network of 1500 is five percent below and passes. Felix's default of 1460 for an unknown
-// interface on a network of 9000 does not.
+// mtuWaste is the percentage below the largest possible MTU from which an MTU counts as too small. An MTU for WireGuard
+// over IPv6 on a network with MTU 1500 is five percent below, and is accepted. Felix's default of 1460 for an unknown
+// interface on a network with MTU 9000 is too small.
 const mtuWaste = 10
 
 // leg is one path of a pod's packets off the node.
@@ -41,10 +41,10 @@ type leg struct {
 	outMTU   int
 }
 
-// room is the largest packet that fits after encapsulation.
+// room returns the largest packet that fits after encapsulation.
 func (l leg) room() int { return l.outMTU - l.overhead }
 
-// takes is the largest packet that this leg accepts.
+// takes returns the largest packet that this leg accepts.
 func (l leg) takes() int {
 	if l.via != "" {
 		return min(l.mtu, l.room())
@@ -96,8 +96,8 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 	p.Report(r)
 }
 
-// legsOf lists the paths of one family through the interface with the node's address. Encapsulation is as in the
-// pools. If the pools are unknown, which the error reports, it is as the devices suggest.
+// legsOf lists the paths of one family through the interface with the node's address. The pools determine the
+// encapsulation. If the pools are unknown (see the error), the devices suggest it.
 func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) {
 	out, subnet := node.Uplink(p, all, f)
 	if out == nil {
@@ -127,7 +127,7 @@ func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) 
 	return legs, unsure
 }
 
-// podMTU is the MTU of new pods and its source, 0 if unknown.
+// podMTU returns the MTU of new pods and its source, or 0 if unknown.
 func podMTU(h *probe.Host) (mtu int, from string) {
 	for _, place := range node.CNIPlaces {
 		networks, err := node.NetworksIn(h, place.Config)
@@ -157,7 +157,7 @@ func podMTU(h *probe.Host) (mtu int, from string) {
 	return mtu, file
 }
 
-// mtuIn is the MTU in a CNI configuration for Calico's plugin, 0 for none.
+// mtuIn returns the MTU in a CNI configuration for Calico's plugin, or 0.
 func mtuIn(text []byte) int {
 	type plugin struct {
 		Type string `json:"type"`
@@ -178,8 +178,7 @@ func mtuIn(text []byte) int {
 	return 0
 }
 
-// judgeMTU compares the MTUs of pods (of new ones, and how many existing ones have which) with the paths that their
-// packets must fit through.
+// judgeMTU compares the MTUs of new and existing pods with the paths of their packets.
 func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Result {
 	tight := slices.MinFunc(legs, func(a, b leg) int { return a.takes() - b.takes() })
 	sizes := slices.Sorted(maps.Keys(pods))
@@ -241,7 +240,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 		With(factOverhead, overhead).With(cni.FactRoom, tight.room())
 }
 
-// String names the narrowest part of a path.
+// String describes the narrowest part of a path.
 func (l leg) String() string {
 	if l.via == "" {
 		return l.out

@@ -16,7 +16,7 @@ import (
 // cniNodenameCheck binds cni.CNINodename to the function that runs it.
 var cniNodenameCheck = answers.To(cni.CNINodename, probe.Once(cniNodename))
 
-// factName is a name as it was read.
+// factName is the name in the file.
 const factName probe.Fact = "name"
 
 func cniNodename(_ context.Context, h *probe.Host) probe.Result {
@@ -74,7 +74,7 @@ func isNodeRef(h *probe.Host, name string) bool {
 	return set["CALICO_K8S_NODE_REF"] == h.Node && set["NODENAME"] == name
 }
 
-// nodename reads the file, and when it was written.
+// nodename reads the file and its modification time.
 func nodename(h *probe.Host, file string) (text []byte, written time.Time, err error) {
 	f, err := h.Open(file)
 	if err != nil {

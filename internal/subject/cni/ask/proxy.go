@@ -27,7 +27,7 @@ func reportProxy(p *probe.Pass, server string) {
 
 // pluginProxy returns the proxy that the CNI plugin would use for a URL, and the runtime with the proxy in its
 // environment. The plugin inherits that environment, and Go programs obey it (projectcalico/calico#2941). Both are ""
-// if there is none.
+// without a proxy.
 func pluginProxy(h *probe.Host, server string) (runtime, proxy string) {
 	at, err := url.Parse(server)
 	if err != nil {

@@ -51,8 +51,8 @@ func cniServer(ctx context.Context, p *probe.Pass) {
 	p.Report(r.With(probe.FactFile, file).With(cni.FactServer, probe.Origin(config.server)))
 }
 
-// foreignNetwork returns the runtime's first network, and whether it is certain not to be Calico's. It is false for
-// Multus, which may delegate to Calico, and for a file that cannot be read, which cni-config judges.
+// foreignNetwork returns the runtime's first network, and whether it is certain not to be Calico's. It returns false
+// for Multus, which may delegate to Calico, and for an unreadable file, which cni-config judges.
 func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, bool) {
 	networks, err := node.NetworksIn(h, cmp.Or(c.folder, path.Dir(file)))
 	if err != nil || len(networks) == 0 || networks[0].Err != nil {
@@ -62,7 +62,7 @@ func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, 
 	return first, !isMultus(first) && !slices.Contains(first.Plugins, "calico")
 }
 
-// connect opens one connection, as the plugin would.
+// connect opens one connection like the plugin.
 func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, at *url.URL) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()
@@ -98,9 +98,8 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, a
 	return demoteKnown(p, at, found, node.NoAnswer(err, addr, limit))
 }
 
-// trust returns how the plugin verifies the server, nil if it connects without TLS, and what an answer proves, in
-// words. As in client-go, authority data takes precedence over a file, and a relative path starts at the kubeconfig's
-// folder.
+// trust returns how the plugin verifies the server (nil without TLS), and a description of what an answer proves. As in
+// client-go, authority data takes precedence over a file, and a relative path starts at the kubeconfig's folder.
 func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Config, string, error) {
 	if at.Scheme == "http" {
 		return nil, "without TLS", nil
@@ -146,7 +145,7 @@ func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Co
 	return nil, addr, err
 }
 
-// lookupFailure is the result of a server's name without an address.
+// lookupFailure returns the result for a server name without an address.
 func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	var lookup *net.DNSError
 	switch isLookup := errors.As(err, &lookup); {
@@ -159,7 +158,8 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	return probe.Failed(err)
 }
 
-// certificateResult is the result of a certificate that the plugin would reject, or of an answer without one.
+// certificateResult returns the result for a certificate that the plugin would reject, or for an answer without a
+// certificate.
 func certificateResult(err error) (probe.Result, bool) {
 	var invalid x509.CertificateInvalidError
 	reason := ""
@@ -180,7 +180,7 @@ func certificateResult(err error) (probe.Result, bool) {
 	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
 }
 
-// demoteKnown turns a failure into info if datastore-latency connects to that server and judges it.
+// demoteKnown turns a failure into info if datastore-latency connects to the same server and judges it.
 func demoteKnown(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
 	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
 		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)

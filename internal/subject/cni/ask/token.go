@@ -44,8 +44,8 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pluginConfigOf reads calico-kubeconfig from the runtime's folder, else from the usual folders. If it finds none, it
-// returns why.
+// pluginConfigOf reads calico-kubeconfig from the runtime's folder, or else from the usual folders. If it finds no
+// file, it returns why.
 func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := node.CNIPlaces
 	used, ok := runtimePlace(ctx, p)
@@ -76,7 +76,7 @@ type pluginConfig struct {
 	serverName    string // the name in the server's certificate, "" = the host of the URL
 	authority     []byte // PEM, nil = not in the file
 	authorityFile string // path of a file with the CA, "" = none
-	untested      bool   // the file disables verification of the server's certificate
+	untested      bool   // the file disables certificate verification
 	claims        claims // of the token
 	err           error  // why claims are missing. Never quotes the file
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// ipamExhausted matches a node whose new pods get no address. The events of pods are the evidence; the numbers of pools
-// and blocks in the API confirm or refute them, and name the reason.
+// ipamExhausted matches a node whose new pods get no address. The evidence is pod events. The numbers of pools and
+// blocks in the API confirm or refute it, and show the reason.
 func ipamExhausted(f diagnose.Findings) []diagnose.Case {
 	quoted := slices.DeleteFunc(evidence.WaitingPods(f, facts.StartsAddresses),
 		func(r diagnose.Finding) bool { return lacksFamily(f, r) })
@@ -37,7 +37,7 @@ func ipamExhausted(f diagnose.Findings) []diagnose.Case {
 	return nil
 }
 
-// tunnelUnaddressed is the case in which calico-node itself gets no address for the node's tunnel.
+// tunnelUnaddressed is the case of calico-node without an address for the node's tunnel.
 func tunnelUnaddressed(f diagnose.Findings, own, quoted []diagnose.Finding) diagnose.Case {
 	c := diagnose.Case{For: slices.Concat(evidence.Written(f, own), diagnose.Hints(quoted)),
 		Covers: slices.Concat(diagnose.Covers(logs.CalicoErrors.ID, logs.CalicoLog.ID), evidence.PodsUnconnected),
@@ -91,7 +91,7 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 	return c
 }
 
-// cniPluginFails matches a failing CNI plugin by the error that the kubelet quotes. A known obstacle gets its own
+// cniPluginFails matches a failing CNI plugin by the error that the kubelet quotes. A known obstacle gets a specific
 // sentence and fix.
 func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 	groups := evidence.WaitingPods(f, facts.StartsCNI)
@@ -119,7 +119,7 @@ func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 	case facts.ObstacleToken:
 		out[0].Says = "no new pod gets a network on {node}: the API server rejects the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
 			groups[0].Facts.Str(facts.Message)
-		out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // it shows only the token's dates
+		out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // cni-token shows only the token's dates
 		out[0].FixName = "token"
 	case facts.ObstaclePool:
 		pod := groups[0].Facts.Str(facts.Pod)
@@ -134,8 +134,8 @@ func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// networkRefused is the case of a runtime that reads Calico's configuration but reports that its network does not work,
-// for example because it does not support the version.
+// networkRefused is the case of a runtime that reads Calico's configuration but reports a broken network, for example
+// because of an unsupported version.
 func networkRefused(f diagnose.Findings) []diagnose.Case {
 	says := evidence.NotReadyNetwork(f)
 	if len(says) == 0 || len(f.Failed(cni.CNIConfig.ID)) > 0 || len(diagnose.Good(f, cni.CNIConfig.ID)) == 0 {

@@ -42,7 +42,7 @@ func ipamFamilyMissing(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// requestedWithoutPool is the case in which no pod has failed yet: the configuration alone shows the fault.
+// requestedWithoutPool is the case without a failed pod: only the configuration shows the fault.
 func requestedWithoutPool(f diagnose.Findings) []diagnose.Case {
 	bad := diagnose.Keep(f.Failed(cni.CNIConfig.ID), diagnose.Because(cni.CNIFamily))
 	i := slices.IndexFunc([]int{4, 6}, func(family int) bool {
@@ -79,8 +79,8 @@ func requestsFamily(f diagnose.Findings, family string) []diagnose.Finding {
 	})
 }
 
-// hasRoom reports whether IPAM has a free address according to the API. The pod's message is then stale, or about
-// something else.
+// hasRoom reports whether IPAM has a free address according to the API. The pod's message is then stale or about
+// another fault.
 func hasRoom(f diagnose.Findings, r diagnose.Finding) bool {
 	short, known := r.Facts[facts.Short]
 	return known && short == "" || len(diagnose.ListOf(r, facts.OtherPools)) > 0 && !lacksFamily(f, r)

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// cniKubeconfigWrong matches a kubeconfig of the CNI plugin that names a dead API server, or one that it cannot trust.
-// The node must reach an API server elsewhere, or the fault is not in the file.
+// cniKubeconfigWrong matches a CNI plugin kubeconfig with a dead or untrusted API server. If the node reaches no API
+// server elsewhere, the file is not at fault.
 func cniKubeconfigWrong(f diagnose.Findings) []diagnose.Case {
 	failed, reached := f.Failed(cni.CNIServer.ID), diagnose.Good(f, datastore.DatastoreLatency.ID)
 	if len(failed) == 0 || len(reached) == 0 {
@@ -55,7 +55,7 @@ func sameServer(r, latency diagnose.Finding) bool {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")) == latency.Facts.Str(probe.FactAddress)
 }
 
-// kubeconfigFault describes what is wrong with the CNI plugin's kubeconfig; reached is an API server that works.
+// kubeconfigFault describes what is wrong with the CNI plugin's kubeconfig; reached is a working API server.
 func kubeconfigFault(r, reached diagnose.Finding) string {
 	file, server := r.Facts.Str(probe.FactFile), r.Facts.Str(cni.FactServer)
 	switch diagnose.ReasonOf(r) {

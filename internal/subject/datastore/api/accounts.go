@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// maxTokenAge is how long a pod may have a token from before its account was created again. Tokens live 3607 s, and the
-// kubelet replaces them after four fifths of that, less a random part (kubelet, token_manager.go).
+// maxTokenAge is how long a pod may keep a token of a recreated account. Tokens are valid for 3607 s. The kubelet
+// replaces them after four fifths of that, less a random part (kubelet, token_manager.go).
 const maxTokenAge = time.Hour
 
-// calicoAccounts reports service accounts of Calico that are missing, or were created again after their tokens.
+// calicoAccounts reports service accounts of Calico that are missing, or were recreated after their tokens.
 func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Accounts.Err != nil {
 		report(apicheck.Unread(s.Accounts.Err))
@@ -31,7 +31,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 		var r probe.Result
 		switch err := a.Read.Err; {
 		case apierrors.IsNotFound(err):
-			status := probe.Warn // only the token itself shows that the CNI plugin uses this account
+			status := probe.Warn // only the token shows that the CNI plugin uses this account
 			if a.Of == facts.AccountNode {
 				status = probe.Fail
 			}

@@ -57,17 +57,17 @@ func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
 	default:
 		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.Account,
 			strings.Join(r.Lacks, ", "), r.Source())
-		if r.ByRoles { // another authorizer may grant it
+		if r.ByRoles { // another authorizer may grant the right
 			found.Status = probe.Warn
 		}
 		report(found.On(target).With(facts.Account, r.Account).With(facts.Lacks, r.Lacks).With(facts.OfPlugin, true))
 	}
 }
 
-// needs is the result for something that calico-node lacks. It is a fault now if calico-node does not start, else at
-// its next start.
+// needs returns the result for something that calico-node lacks. If calico-node does not start, the result is a fault
+// now, otherwise at the next start.
 func needs(s *cluster.Snapshot, format string, args ...any) probe.Result {
-	if s.Rights.Value.ByRoles && len(s.Rights.Value.Lacks) > 0 { // another authorizer may grant it
+	if s.Rights.Value.ByRoles && len(s.Rights.Value.Lacks) > 0 { // another authorizer may grant the right
 		return probe.Found(probe.Warn, format, args...)
 	}
 	if cluster.PodReady(s.Calico.Value) {

@@ -143,7 +143,7 @@ func withEtcdAnswer(r probe.Result, last node.Trip) probe.Result {
 	return r
 }
 
-// withExpiry judges the dates of the certificate a server showed.
+// withExpiry judges the dates of the certificate that a server presented.
 func withExpiry(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
 	if c == nil {
 		return r
@@ -195,7 +195,7 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 	return last, nil
 }
 
-// abortedResult is the result of a server that closes the connection before it answers.
+// abortedResult returns the result for a server that closes the connection before answering.
 func abortedResult(alert error) probe.Result {
 	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
 		With(probe.FactReason, "alert")

@@ -54,8 +54,8 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 }
 
 // reachTypha connects to a Typha and begins a TLS handshake. Typha requires a client certificate, which this probe
-// lacks. So an alert about the missing certificate proves a working Typha: the server requested a certificate first,
-// and the alert is one of those about certificates (node.AlertOf). Any other alert is a fault.
+// lacks. So an alert about the missing certificate (node.AlertOf), after the server requested one, proves a working
+// Typha. Any other alert is a fault.
 func reachTypha(ctx context.Context, addr string, now time.Time) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// apiEndpointDead matches an endpoint of the Service kubernetes that does not answer, while another one does. It
+// apiEndpointDead matches an endpoint of the Service kubernetes that does not answer while another endpoint does. It
 // returns at most two cases.
 func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
@@ -36,7 +36,7 @@ func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 			return r.Target == dead.Target && diagnose.IsAnswered(r.Status)
 		})
 		if len(diagnose.Keep(same, func(r diagnose.Finding) bool { return r.Status != probe.Fail })) > 0 {
-			continue // it answers other nodes: the path is at fault
+			continue // the endpoint answers other nodes: the path is at fault
 		}
 		slice, weight := dead.Facts.Str(datastore.FactSlice), diagnose.Strong
 		c := diagnose.Case{

@@ -56,8 +56,8 @@ func apiCutOff(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// slowAnswer is the answer time, in ms, from which the API server or etcd counts as slow: calico-node's start makes
-// twenty calls, so it would take twenty seconds.
+// slowAnswer is the answer time, in ms, at which the API server or etcd counts as slow: a start of calico-node with
+// twenty calls then takes twenty seconds.
 const slowAnswer = 1000
 
 // apiSlow matches a server that answers slowly although its TCP handshake is at least ten times faster.

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// zonesResult is the result about the DNS servers' zones, false if they are unknown.
+// zonesResult returns the result about the DNS servers' zones, or false if the zones are unknown.
 func zonesResult(of cluster.Read[cluster.Corefile]) (probe.Result, bool) {
 	f := of.Value
 	switch {

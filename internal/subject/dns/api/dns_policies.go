@@ -19,7 +19,7 @@ import (
 )
 
 // dnsDestinations are the cluster's DNS servers as policies see them: the pods, since kube-proxy translates the
-// Service's address first. Queries use UDP. Servers with the same labels are one destination for each port.
+// Service's address first. Queries use UDP. Servers with the same labels are one destination per port.
 func dnsDestinations(s *cluster.Snapshot) []netpolicy.Destination {
 	if s.DNS.Err != nil || s.DNS.Value.Service == nil || len(s.DNS.Value.Service.Spec.Selector) == 0 {
 		return nil
@@ -66,8 +66,8 @@ func cachesDNS(s *cluster.Snapshot) bool {
 	})
 }
 
-// addressesAndPorts are the addresses of a DNS server, and the DNS Service's target ports there, or a single 0 if it
-// has none.
+// addressesAndPorts are the addresses of a DNS server, and the DNS Service's target ports there, or a single 0 without
+// target ports.
 func addressesAndPorts(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 	for _, ip := range p.Status.PodIPs {
 		addr, err := netip.ParseAddr(ip.IP)
@@ -100,20 +100,20 @@ func usesDNS(p *corev1.Pod) bool {
 		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// blockedPods are pods that a policy blocks from the DNS.
+// blockedPods are pods that a policy blocks from the cluster DNS.
 type blockedPods struct {
 	netpolicy.WithoutDNS
 	pods []string
 }
 
-// maxPodKinds limits for how many kinds of pods the policies are evaluated. Pods with equal labels are one kind, and a
-// tenant can give each pod different labels.
+// maxPodKinds is the maximum number of pod kinds for which policies are evaluated. Pods with equal labels are one kind,
+// and a tenant can give each pod different labels.
 const maxPodKinds = 40
 
-// blockedDNS is what policies block on a node from the cluster's DNS.
+// blockedDNS has the pods of a node that policies block from the cluster DNS.
 type blockedDNS struct {
 	by                      map[string]*blockedPods // by the policy
-	judged, outside, beyond int                     // pods judged, of these outside the DNS namespace, pods skipped
+	judged, outside, beyond int                     // pods judged, pods judged outside the DNS namespace, pods skipped
 }
 
 // judgePods judges the pods of the node that use these servers. Namespaces take turns, so one with many kinds of
@@ -149,7 +149,7 @@ func judgePods(s *cluster.Snapshot, servers []netpolicy.Destination) blockedDNS 
 	return out
 }
 
-// roundRobin sorts pods so that each namespace has its first before any has its second.
+// roundRobin sorts pods so that the first pods of all namespaces precede the second pods.
 func roundRobin(pods []corev1.Pod) []corev1.Pod {
 	turns := map[string]int{}
 	turn := make(map[string]int, len(pods))
@@ -161,7 +161,7 @@ func roundRobin(pods []corev1.Pod) []corev1.Pod {
 	return pods
 }
 
-// skippedNote reports for how many pods it is unknown whether policies block them from the DNS, "" if none.
+// skippedNote reports how many pods were not judged, or returns "".
 func (k *blockedDNS) skippedNote() string {
 	if k.beyond == 0 {
 		return ""
@@ -223,9 +223,9 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// result judges what a policy blocks from the DNS, of all pods that use it and of those outside its namespace. A
-// missing entry in a policy may be intended, so it is a warning. A DNS server for certain pods may be intended too:
-// that is info. A DNS server that only its own namespace reaches is a fault.
+// result judges how many pods a policy blocks from the DNS, of all its clients and of clients outside its namespace. A
+// missing policy entry may be intended, so it is a warning. A DNS server for certain pods may also be intended, so it
+// is info. A DNS server reachable only from its own namespace is a fault.
 func (k *blockedPods) result(judged, outside int, namespace string) probe.Result {
 	kept := 0
 	for _, pod := range k.pods {

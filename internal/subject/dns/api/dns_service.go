@@ -22,8 +22,8 @@ func lacksLocalEndpoint(s *cluster.Snapshot) bool {
 		!slices.ContainsFunc(s.DNS.Value.Targets, here)
 }
 
-// serviceFault returns why a DNS Service leads to no server although it may have endpoints: one of the Empty words and
-// a sentence. Both are "" without a fault.
+// serviceFault returns why a DNS Service reaches no server although it may have endpoints: one of the Empty words and a
+// sentence. Both are "" without a fault.
 func serviceFault(svc *corev1.Service) (word, what string) {
 	if by, is := svc.Labels[cluster.ProxyName]; is {
 		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", cluster.ProxyName, probe.Quoted(by))
@@ -43,7 +43,7 @@ func serviceFault(svc *corev1.Service) (word, what string) {
 	return facts.EmptyNoUDP, "has no UDP port 53, to which clients send queries first; its ports: " + strings.Join(ports, ", ")
 }
 
-// dnsService judges the Service of the cluster's DNS and the rights of its servers.
+// dnsService judges the cluster DNS Service and the rights of its servers.
 func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.DNS.Err != nil {
 		report(apicheck.Unread(s.DNS.Err).On("endpoints"))
@@ -55,7 +55,7 @@ func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	name := s.DNS.Value.Service.Namespace + "/" + s.DNS.Value.Service.Name
 	if wrong, what := serviceFault(s.DNS.Value.Service); wrong != "" {
-		// That program may be running, and the DNS may use another one. Only names that do not resolve make it a fault.
+		// That program may be running, or the DNS may use another program. Only unresolved names make it a fault.
 		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
 	} else if why := s.DNS.Value.Targets[0].Attrs[probe.AttrEmpty]; why != "" {
@@ -88,10 +88,10 @@ func dnsRights(s *cluster.Snapshot) probe.Result {
 		return probe.Found(probe.OK, "%s has all %d rights that CoreDNS needs%s", r.Account, r.Checked, r.Source())
 	default:
 		status, more := probe.Fail, ""
-		if s.DNSServers.Value.Ready > 0 { // it keeps what it has read, or its Corefile does not need the right
+		if s.DNSServers.Value.Ready > 0 { // CoreDNS keeps its data, or its Corefile does not need the right
 			status, more = probe.Warn, "; a ready CoreDNS keeps serving what it has read"
 		} else if r.ByRoles {
-			status = probe.Warn // another authorizer may grant it
+			status = probe.Warn // another authorizer may grant the right
 		}
 		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.Account, strings.Join(r.Lacks, ", "),
 			r.Source(), more).

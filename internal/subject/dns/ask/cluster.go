@@ -53,9 +53,9 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// withOtherZone adds to an answer without an address that the same server resolves names of another namespace. Then its
-// configuration has a separate zone for this one. It repeats the first query afterwards: a server that briefly lost the
-// API answers it now.
+// withOtherZone adds to an answer without an address that the same server resolves names of another namespace. The
+// server's configuration then has a separate zone for this namespace. withOtherZone repeats the first query afterwards,
+// because a server that briefly lost the API answers it now.
 func withOtherZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
 		return r
@@ -85,7 +85,7 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
-// judgeTruncated judges a truncated UDP answer by the same query over TCP, as clients do.
+// judgeTruncated judges a truncated UDP answer by repeating the query over TCP, as clients do.
 func judgeTruncated(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[node.FactTruncated] != true {
 		return udp

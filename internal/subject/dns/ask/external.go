@@ -28,8 +28,8 @@ const factSearchCost probe.Fact = "extra_questions"
 // hostResolvConf configures name resolution of the node's programs, including the container runtime.
 const hostResolvConf = "/etc/resolv.conf"
 
-// slowDNS is when an answer counts as slow. Resolvers wait five seconds, and a lookup in a pod sends four or more
-// queries.
+// slowDNS is the time from which an answer is slow. Resolvers wait five seconds, and a lookup in a pod sends four or
+// more queries.
 const slowDNS = time.Second
 
 func dnsExternal(ctx context.Context, p *probe.Pass) {
@@ -49,7 +49,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 	var servers []*outside
 	for _, a := range own {
-		// The loopback inside a pod is not the node's.
+		// The loopback inside a pod is not the node's loopback.
 		if !a.IsLoopback() || p.From == "" {
 			servers = append(servers,
 				&outside{target: probe.Target{Name: probe.RoleNode, Addr: a, Port: dnsPort}, own: true})
@@ -93,7 +93,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 // outside is one server and its answer.
 type outside struct {
 	target probe.Target
-	own    bool // of the node's resolv.conf, not the cluster's
+	own    bool // from the node's resolv.conf, not the cluster's
 	root   rootAnswer
 	search []searchAnswer
 }
@@ -113,7 +113,7 @@ func queryRoot(ctx context.Context, server string) rootAnswer {
 	return a
 }
 
-// queryTwice sends a query over UDP, and repeats it if the answer was slow. The server may have queried others first,
+// queryTwice sends a query over UDP, and repeats it if the answer was slow. The server may have queried other servers,
 // and now has the answer in its cache.
 func queryTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
 	a := reach.QueryDNS(ctx, "udp", server, name, record)
@@ -180,8 +180,7 @@ func querySearch(ctx context.Context, server string, suffixes []string) []search
 	return out
 }
 
-// judgeSearch judges the cost of the search list: each lookup of an outside name tries all its domains, one after the
-// other.
+// judgeSearch judges the cost of the search list: each lookup of an outside name tries all domains in turn.
 func judgeSearch(ctx context.Context, answers []searchAnswer) probe.Result {
 	var whole time.Duration
 	var bad, wild, lines []string

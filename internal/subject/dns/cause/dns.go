@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// inService returns the good answers of the DNS Service from the same place and transport as another result.
+// inService returns the good answers of the DNS Service with the same place and transport as another result.
 func inService(f diagnose.Findings, as diagnose.Finding) []diagnose.Finding {
 	return diagnose.Keep(evidence.ToService(f.Of(dns.DNSCluster.ID)), func(r diagnose.Finding) bool {
 		return r.Status == probe.OK && r.From == as.From &&
@@ -59,7 +59,7 @@ func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
 		c.Says = fmt.Sprintf("the kubelet on {node} configures pods with name server %s (clusterDNS), but the cluster's DNS Service is %s: %s",
 			at, serverOf(served[0]), wrong[0].Saw)
 	}
-	if len(given) > 1 { // the resolver of a pod goes on to the next
+	if len(given) > 1 { // a pod's resolver tries the next server
 		c.For[0].Weight = diagnose.Strong
 	}
 	return []diagnose.Case{c}
@@ -68,7 +68,7 @@ func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
 // unknownName reports whether a server answers that the name does not exist.
 func unknownName(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) == "NXDOMAIN" }
 
-// clusterDomainWrong matches a kubelet whose cluster domain is not the one that the DNS serves.
+// clusterDomainWrong matches a kubelet whose cluster domain differs from the DNS server's.
 func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
 	queries := diagnose.Keep(f.Of(dns.DNSCluster.ID),
 		func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
@@ -115,7 +115,7 @@ func otherZones(f diagnose.Findings, answered []diagnose.Finding) (diagnose.Case
 	weight := diagnose.Proof
 	other := func(r diagnose.Finding) bool { return !unknownName(r) && r.Facts.Str(probe.FactRcode) != "REFUSED" }
 	if slices.ContainsFunc(failed, other) {
-		weight = diagnose.Strong // it may have another reason too
+		weight = diagnose.Strong // there may be another reason
 	}
 	if domain == "" || slices.ContainsFunc(zones, serves) {
 		return diagnose.Case{}, false

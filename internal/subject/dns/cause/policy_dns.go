@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// policyWithoutDNS matches a policy that allows pods egress to others but not to the cluster DNS.
+// policyWithoutDNS matches a policy that allows egress of pods, but not to the cluster DNS.
 func policyWithoutDNS(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Of(facts.CheckDNSPolicies) {
@@ -25,8 +25,8 @@ func policyWithoutDNS(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// keptFromDNS returns the case of a policy that blocks some pods from the DNS. It is not intended if one of its rules
-// denies the DNS, or was written for the DNS and misses it.
+// keptFromDNS returns the case of a policy that blocks some pods from the DNS. The block is unintended if a rule denies
+// the DNS, or was written for the DNS but misses it.
 func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnose.Case {
 	policy, how := r.Facts.Str(facts.Policy), r.Facts.Str(facts.DNSKept)
 	namespace, pod, _ := strings.Cut(pods[0], "/")

@@ -122,8 +122,8 @@ func weight(r probe.Result) int {
 	return 1
 }
 
-// explainRefusal adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or
-// a guessed address.
+// explainRefusal adds known reasons why Felix does not answer: another listener on its port, health disabled, or a
+// guessed address.
 func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		return r
@@ -162,7 +162,7 @@ func hasCalico(h *probe.Host) bool {
 	return false
 }
 
-// judgeAnswer judges Felix's answer, or that of another program on its port.
+// judgeAnswer judges the answer of Felix, or of another program on its port.
 func judgeAnswer(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
 	var bad []string
@@ -212,7 +212,7 @@ func texts(addrs []netip.Addr) []string {
 	return out
 }
 
-// lines returns the lines of a text that contain something.
+// lines returns the non-empty lines of a text.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

@@ -52,7 +52,7 @@ func runningFelix(h *probe.Host) felixProcess {
 	return out
 }
 
-// probed is the address that calico-node's own probe uses. That probe reads only the environment.
+// probed returns the address that calico-node's own probe uses. That probe reads only the environment.
 func (f felixProcess) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
 	port, err := strconv.ParseUint(cmp.Or(f.port, strconv.Itoa(felix.DefaultPort)), 10, 16)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f felixProcess) next(at probe.Target) (host string, port int) {
 	return cmp.Or(f.host, at.Host), port
 }
 
-// reachable is an address that reaches a listener on this node.
+// reachable returns an address that reaches a listener on this node.
 func reachable(a netip.AddrPort) netip.AddrPort {
 	switch addr := a.Addr().Unmap(); {
 	case addr == netip.IPv4Unspecified(), addr == netip.IPv6Unspecified():

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// healthPort returns the failed findings about Felix's health port: those with the port open at another address
-// ("elsewhere"), or those with a refused connection and the port open nowhere ("closed").
+// healthPort returns the failed findings about Felix's health port: with the port open at another address
+// ("elsewhere"), or with a refused connection and the port closed everywhere ("closed").
 func healthPort(f diagnose.Findings, where ...string) []diagnose.Finding {
 	if where[0] == "elsewhere" {
 		return diagnose.Keep(f.Bad(felix.FelixLive.ID), opensElsewhere)
@@ -23,7 +23,7 @@ func healthPort(f diagnose.Findings, where ...string) []diagnose.Finding {
 }
 
 // opensElsewhere reports whether Felix's port is open at an address other than the one that the check used. The same
-// address only means that the port opened after the check.
+// address means that the port opened after the check.
 func opensElsewhere(r diagnose.Finding) bool {
 	return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening),
 		func(at string) bool { return at != r.Facts.Str(probe.FactAddress) })
@@ -32,7 +32,7 @@ func opensElsewhere(r diagnose.Finding) bool {
 // factComponent is the name of one Felix component that the check reports as bad.
 const factComponent probe.Fact = "component"
 
-// components returns the findings of a check, once for each Felix component that they report as bad.
+// components returns the findings of a check, once for each bad Felix component.
 func components(f diagnose.Findings, of ...string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, r := range f.Of(of[0]) {

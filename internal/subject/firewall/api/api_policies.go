@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// needAPI are the k8s-app labels of the cluster's own pods that need the API server.
+// needAPI are the k8s-app labels of system pods that need the API server.
 var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
 
 // apiPods are the cluster's pods that need the API server and have their own address: CoreDNS and
@@ -50,7 +50,7 @@ func apiServers(s *cluster.Snapshot) (out netpolicy.End, port int) {
 	return out, port
 }
 
-// apiPolicies finds pods of the cluster itself that policies block from the API server.
+// apiPolicies finds system pods that policies block from the API server.
 func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	to, port := apiServers(s)
 	switch unknown := s.Policies.Unknown(); {

@@ -30,9 +30,9 @@ func hostPorts() []hostPort {
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
 }
 
-// loopbackPort represents connections of the node to itself over the loopback, to which a HostEndpoint of all
-// interfaces applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the
-// container runtime.
+// loopbackPort represents connections of the node to itself over the loopback. A HostEndpoint of all interfaces also
+// applies to them. The kubelet probes Felix that way, and fetches the output of exec and attach from the container
+// runtime.
 func loopbackPort(s *cluster.Snapshot) hostPort {
 	return hostPort{number: cmp.Or(cluster.FelixTarget(s).Port, 9099), whose: "Felix's",
 		from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
@@ -41,8 +41,8 @@ func loopbackPort(s *cluster.Snapshot) hostPort {
 // failsafeIn are Felix's default failsafe ports to the node (felix/config).
 var failsafeIn = []int{22, 179, 2379, 2380, 5473, 6443, 6666, 6667}
 
-// failsafe are the TCP ports that Felix accepts regardless of HostEndpoints' policies. It is false if some of them
-// apply to certain networks only.
+// failsafe are the TCP ports that Felix accepts regardless of HostEndpoints' policies. It returns false if some ports
+// apply only to certain networks.
 func failsafe(s *cluster.Snapshot) (ports []int, whole bool) {
 	if text := s.CalicoEnv("FELIX_FAILSAFEINBOUNDHOSTPORTS"); text != "" {
 		return failsafeOf(text)
@@ -166,9 +166,9 @@ func appliesToNode(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
 	})
 }
 
-// blocks reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
-// the policy. The name is "" if no policy selects the HostEndpoint: then it denies all traffic, unless a profile
-// allows it.
+// blocks reports whether a HostEndpoint certainly blocks a TCP port of a node (with DeniesEgress, of other machines),
+// and returns the policy. Without a policy for the HostEndpoint the name is "": it then denies all traffic unless a
+// profile allows it.
 func blocks(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
 	by, held := s.Policies.AtHost(h.Labels, direction, port.number, port.from)
 	return by, by != "" || !held && len(h.Profiles) == 0

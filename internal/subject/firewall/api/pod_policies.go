@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// podPolicies lists the policies that apply to pods of the node. The other checks skip these pods if they have others
-// to test with, since a policy may deny their traffic on purpose. So the report names the pods and policies.
+// podPolicies lists the policies that apply to pods of the node. Other checks skip these pods if they can test other
+// pods, because a policy may deny traffic on purpose. So the report names the pods and policies.
 func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	switch {
 	case s.Placed.Pods.Err != nil:

@@ -24,8 +24,8 @@ const (
 	factIdle    probe.Fact = "idle_s"  // timeout of an idle TCP connection
 )
 
-// Usage of the table, in percent, from which it is reported, and from which dropped packets are attributed to it. A
-// burst fills the last quarter within a second, and expiring entries free a few places while packets are dropped.
+// Table usage, in percent: from one value it is reported, from the other it explains dropped packets. A burst fills the
+// last quarter within a second, and expiring entries free some room while packets are dropped.
 const (
 	nearlyFull      = 75
 	effectivelyFull = 95
@@ -43,8 +43,8 @@ func nodeConntrack(ctx context.Context, p *probe.Pass) {
 }
 
 // Minimum timeouts in seconds of an idle TCP connection on a healthy node. Programs send keepalives every 15 s to 2
-// minutes, and some send none. Below a minute, even connections with keepalives lose their entry. The kernel's default
-// is 5 days, and kube-proxy sets one day.
+// minutes, or never. Below a minute, even connections with keepalives lose their entry. The kernel's default is 5 days,
+// and kube-proxy sets one day.
 const (
 	idleShort     = 300
 	idleVeryShort = 60
@@ -127,7 +127,7 @@ type dropCounts struct {
 	raced uint64 // the entry could not be inserted, for example because another packet had just created it
 }
 
-// dropped counts these packets, false if the kernel does not count them.
+// dropped counts these packets. It returns false if the kernel does not count them.
 func dropped(h *probe.Host) (dropCounts, bool) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -66,14 +66,14 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 			pods++
 		}
 	}
-	// Only Felix's settings show whether it writes such rules at all.
+	// Only Felix's settings show whether it writes such rules.
 	known := len(p.Of(probe.KindFelix)) > 0 && p.Gaps[probe.KindFelix] == ""
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
 		w.sortOutAccepting(p, f)
 		if f == 6 && len(w.calico) == 0 && !usesIPv6(p) {
-			continue // Calico in one family may write none for the other
+			continue // Calico in one family may write no chains for the other
 		}
 		r := judgeWalls(w, pods, known)
 		if r.Status == probe.Fail && len(w.used) == 0 {
@@ -148,7 +148,7 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 }
 
 // refusedBelow names the foreign chains that all forwarded packets reach and that drop or reject packets. It omits
-// what Docker and kube-proxy drop there, which is not for pods.
+// drops by Docker and kube-proxy, which do not concern pods.
 func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 	byName := map[string]kernel.Chain{}
 	var next []kernel.Chain
@@ -202,8 +202,8 @@ func chainOf(c kernel.Chain, wall string) string {
 	return fmt.Sprintf("%s of %s", c.Name, wall)
 }
 
-// dropping returns the chains that drop forwarded packets by default policy: all of them, those in a firewall where
-// Calico's chains are not in use, and the latter with tables that an administrator wrote for nftables.
+// dropping returns the chains that drop forwarded packets by default policy: all such chains, the chains in a firewall
+// where Calico's chains are not in use, and the latter with tables that an administrator wrote for nftables.
 func (w walls) dropping() (names, shut, others []string) {
 	// A packet that Calico accepts is accepted only in the firewall with Calico's chains. Tables that an administrator
 	// wrote for nftables are assumed to accept pods.

@@ -23,7 +23,7 @@ var (
 )
 
 // firewallFlushers lists processes of the node that flush its firewall or load a whole one. Scripts of agents and
-// hardening tools do so repeatedly. It lists none if processes are not visible.
+// hardening tools do so repeatedly. It returns an empty list if processes are not visible.
 func firewallFlushers(h *probe.Host) []string {
 	if !node.SeesProcesses(h) {
 		return nil

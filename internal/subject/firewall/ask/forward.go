@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// sortOutAccepting removes chains that drop forwarded packets by default policy, but surely accept packets between a
-// pod here and one elsewhere. It does so only as far as it can read and understand their rules.
+// sortOutAccepting removes chains with a drop policy that certainly accept packets between a pod here and a pod
+// elsewhere. It removes only chains whose rules it can read and parse.
 func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 	_, shut, _ := w.dropping()
 	flows := bothWays(podFlows(p), family)
@@ -60,8 +60,8 @@ func bothWays(flows []podFlow, of int) []podFlow {
 	return out
 }
 
-// passes reports whether a chain, and those to which it jumps, surely accept the flow. over reports that the rules
-// after it are no longer certain to see the flow.
+// passes reports whether a chain and its jump targets certainly accept the flow. over reports that later rules may not
+// see the flow.
 func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
 	for _, text := range w.Rules {
 		does, to, fits := f.meets(text)

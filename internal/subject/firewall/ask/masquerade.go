@@ -14,8 +14,8 @@ import (
 // targetMasquerade is the target of node-firewall's result about foreign rules that change the source address of pods.
 const targetMasquerade = "masquerading"
 
-// foreignNAT looks for a foreign rule that masquerades packets from a pod of this node to a pod of another. It is
-// false if it finds none or cannot read the rules.
+// foreignNAT looks for a foreign rule that masquerades packets from a pod of this node to a pod of another node. It
+// returns false without such a rule, or if the rules are unreadable.
 func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	flows := podFlows(p)
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
@@ -40,7 +40,7 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	return probe.Found(probe.OK, "no foreign rule clearly masquerades traffic to pods on other nodes"), true
 }
 
-// deniedByLabels makes such a rule a warning if a policy admits pods by their labels: the policy does not recognize
+// deniedByLabels makes a masquerading rule a warning if a policy admits pods by labels: the policy does not recognize
 // masqueraded pods.
 func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	for _, felix := range p.Of(probe.KindFelix) {
@@ -53,7 +53,7 @@ func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// A podFlow is packets from a pod of this node to one of another.
+// A podFlow is packets from a pod of this node to a pod of another node.
 type podFlow struct {
 	from, to netip.Addr
 	device   string // the outgoing interface
@@ -83,8 +83,8 @@ const proxyMark = "0x4000"
 // maxJumps limits the depth of nested jumps. The kernel allows 16.
 const maxJumps = 16
 
-// through is the first rule of a chain, or of those to which it jumps, that surely masquerades the flow, with its
-// chain, "" if none does. It also reports that the rules of the calling chains no longer see the flow, or may not.
+// through returns the first rule of a chain or its jump targets that certainly masquerades the flow, with its chain, or
+// "". It also reports that the calling chains' later rules do not see the flow, or may not.
 func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule string, over bool) {
 	for _, text := range w.Rules {
 		is, to, fits := f.meets(text)
@@ -117,7 +117,7 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 	return "", false
 }
 
-// chainNamed is the chain with a name in the same table, -1 if it was not read.
+// chainNamed is the chain with a name in the same table, or -1 if it was not read.
 func chainNamed(all []kernel.Wall, beside kernel.Wall, name string) int {
 	return slices.IndexFunc(all, func(o kernel.Wall) bool {
 		return o.Name == name && o.Table == beside.Table && o.Family == beside.Family && o.Legacy == beside.Legacy

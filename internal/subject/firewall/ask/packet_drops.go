@@ -23,7 +23,7 @@ var packetDropsCheck = answers.To(firewall.PacketDrops, packetDrops)
 const (
 	factGrew    probe.Fact = "grew"    // packets that were counted there
 	factCounter probe.Fact = "counter" // the counter
-	factBeyond  probe.Fact = "beyond"  // true: they left the node, and no counter here shows a loss
+	factBeyond  probe.Fact = "beyond"  // true: the packets left the node, and no counter here shows a loss
 
 	factRuleWall probe.Fact = "rule_wall" // the firewall with the rule
 )
@@ -59,8 +59,8 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 // maxSessions is the maximum number of BGP peers to which the check connects.
 const maxSessions = 3
 
-// downSessions are the first BGP peers without an established connection in either direction. It omits those with a
-// password, which answer no unsigned connection.
+// downSessions are the first BGP peers without an established connection in either direction. It omits peers with a
+// password, which do not answer unsigned connections.
 func downSessions(p *probe.Pass) []probe.Target {
 	sessions := slices.DeleteFunc(p.Of(probe.KindSession), func(t probe.Target) bool {
 		return t.Attrs[probe.AttrPassword] != ""
@@ -135,7 +135,7 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	}
 }
 
-// worstOf are the indices of some lost targets: first one of each kind and family.
+// worstOf returns the indices of some lost targets, first one of each kind and family.
 func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
 	var out, rest []int
 	seen := map[string]bool{}
@@ -187,7 +187,7 @@ func fromPod(r probe.Result, pod []probe.Target) probe.Result {
 	return r
 }
 
-// ownAddr is a pod's address of a family, invalid if it has none.
+// ownAddr returns a pod's address of a family, or an invalid one.
 func ownAddr(pod []probe.Target, f int) netip.Addr {
 	for _, t := range pod {
 		if node.Family(t.Addr) == f {

@@ -128,11 +128,11 @@ func sourceUnexpected(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// vague are kinds of place for which another node, or something behind the place, may be the reason.
+// vague has the kinds of place whose drops may be caused by another node, or behind the place.
 var vague = []string{firewall.PlaceNeighbour, firewall.PlaceLink, firewall.PlaceInterface, firewall.PlaceOther,
 	firewall.PlaceFirewall, firewall.PlaceMAC}
 
-// droppedHere matches all other places.
+// droppedHere matches drops at all other places.
 func droppedHere(f diagnose.Findings) []diagnose.Case {
 	known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
 		firewall.PlaceConntrack, firewall.PlaceChainPolicy}

@@ -39,7 +39,7 @@ func uplinkDown(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// wrongAddress reports whether Calico registered an address of a family that is not the node's.
+// wrongAddress reports whether Calico registered an address of a family that is not one of the node's addresses.
 func wrongAddress(f diagnose.Findings, family int) bool {
 	return slices.ContainsFunc(f.Bad(facts.CheckIPRegistered),
 		func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
@@ -51,7 +51,7 @@ func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 	for _, r := range f.Of(firewall.NodeFirewall.ID) {
 		drops := diagnose.ListOf(r, firewall.FactDrops)
 		family := diagnose.FamilyOf(r)
-		var held, lost []diagnose.Finding // by what pods are not reached, and the node itself reaches, and others
+		var held, lost []diagnose.Finding // evidence: pods are unreachable, but the node itself is reachable
 		for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
 			for _, from := range diagnose.Keep(f.Failed(check), func(p diagnose.Finding) bool {
 				return p.From != "" &&
@@ -71,7 +71,7 @@ func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 			continue
 		}
 		c := diagnose.Case{
-			// the node's rules, and what a pod feels of them
+			// the node's rules, and their effect on a pod
 			About: diagnose.FamilyName(family), Family: family, For: append(diagnose.Suggests([]diagnose.Finding{r}),
 				diagnose.Hints(held)...),
 			Says: fmt.Sprintf("on {node} the policy of chain %s drops pods' packets: the node itself reaches other pods, but its pods do not",
@@ -99,8 +99,8 @@ func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// letForward returns the fix for chains that drop forwarded packets, each as node-firewall names it. If only one of the
-// two iptables drops, it omits the other's command.
+// letForward returns the fix for chains that drop forwarded packets, each in node-firewall's form. If only one of the
+// two iptables drops, it omits the command for the other.
 func letForward(drops []string, family int) probe.Fix {
 	program := "iptables"
 	if family == 6 {
@@ -168,7 +168,7 @@ func policyForbids(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// shutsHost reports whether a policy belongs to a HostEndpoint that blocks the node, which another rule reports.
+// shutsHost reports whether a policy belongs to a HostEndpoint that blocks the node. Another rule reports that.
 func shutsHost(f diagnose.Findings, policy string) bool {
 	return slices.ContainsFunc(f.Bad(facts.CheckHostEndpoints),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.ShutBy) == policy })

@@ -34,8 +34,8 @@ func ownAddresses(f diagnose.Findings) []string {
 	return slices.DeleteFunc(out, func(a string) bool { return a == "" })
 }
 
-// refusedHere returns the results of packets from or to pods that this node itself rejected with ICMP. A policy may do
-// so on purpose, Calico's denials too.
+// refusedHere returns the results of packets from or to pods that this node rejected with ICMP. A policy, including
+// Calico's, may do so on purpose.
 func refusedHere(f diagnose.Findings) []diagnose.Finding {
 	own := ownAddresses(f)
 	var out []diagnose.Finding
@@ -82,8 +82,7 @@ func firewallRejects(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// heldPods returns the failed results from inside pods that are good on the node itself, except those that a policy may
-// block.
+// heldPods returns results that failed inside pods but are good on the node, except results that a policy may explain.
 func heldPods(f diagnose.Findings) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID} {
@@ -95,7 +94,7 @@ func heldPods(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// forwarded returns the bad results of packets that this node forwards: of its pods, and of node ports.
+// forwarded returns the bad results of packets that this node forwards: for its pods and for NodePorts.
 func forwarded(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range evidence.PathChecks {

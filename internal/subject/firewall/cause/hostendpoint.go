@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// hostEndpointBlocks matches Calico's own policy that blocks access to the node itself. It acts before any listening
-// program on the node, so it is in the kernel layer.
+// hostEndpointBlocks matches a Calico policy that blocks access to the node itself. The policy acts before any
+// listening program on the node, so it is in the kernel layer.
 func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Bad(facts.CheckHostEndpoints) {
@@ -86,7 +86,7 @@ func cutStreams(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// atHostEndpoint adds what all cases of a HostEndpoint have: its name, and what its policy denies.
+// atHostEndpoint adds the common parts of all HostEndpoint cases: its name, and the traffic that its policy denies.
 func atHostEndpoint(f diagnose.Findings, r diagnose.Finding, c diagnose.Case) diagnose.Case {
 	name, policy := r.Facts.Str(facts.HostEndpoint), r.Facts.Str(facts.ShutBy)
 	c.About = name
@@ -109,8 +109,8 @@ func onAddress(f diagnose.Findings, r diagnose.Finding) bool {
 	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(link.NodeUplink.ID), uplink)
 }
 
-// diedAtHost reports whether packet-drops found the drops at a HostEndpoint without an accepting policy: at that of one
-// interface, of every one ("*"), or at any ("").
+// diedAtHost reports whether packet-drops found the drops at a HostEndpoint without an accepting policy: of one
+// interface, of all interfaces ("*"), or of any kind ("").
 func diedAtHost(device string) func(diagnose.Finding) bool {
 	return func(r diagnose.Finding) bool {
 		m := chainOfHost.FindStringSubmatch(r.Facts.Str(firewall.FactRuleChain))
@@ -118,6 +118,6 @@ func diedAtHost(device string) func(diagnose.Finding) bool {
 	}
 }
 
-// chainOfHost is a chain of Felix' for a HostEndpoint, to and from it and through the node, with the interface, or
-// the hash of a long name, which begins with _ (felix/rules).
+// chainOfHost matches a Felix chain of a HostEndpoint: to it, from it, or through the node. It captures the interface,
+// or the hash of a long name, which begins with _ (felix/rules).
 var chainOfHost = regexp.MustCompile(`cali-(?:th|fh|thfw|fhfw)-(.+)$`)

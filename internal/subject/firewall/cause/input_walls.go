@@ -16,9 +16,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// nodeTurnsAway is projectcalico/calico#3309: a firewall of the node that accepts only what it lists.
+// nodeTurnsAway is projectcalico/calico#3309: a firewall of the node that accepts only listed traffic.
 func nodeTurnsAway(f diagnose.Findings) []diagnose.Case {
-	byICMP := func(r diagnose.Finding) bool { // of the node's own ports, and by nobody else's word
+	byICMP := func(r diagnose.Finding) bool { // about the node's own ports, as reported only by the node
 		by := r.Facts.Str(probe.FactICMPFrom)
 		return diagnose.ReasonOf(r) == "rejected" && !strings.Contains(r.Target, " pod ") &&
 			(by == "" || slices.Contains(strings.Fields(r.Target), by))
@@ -44,7 +44,7 @@ func nodeTurnsAway(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// wall is a chain of a node's own firewall, and what it does with packets.
+// wall is a chain of a node's own firewall, with its effect on packets.
 type wall struct {
 	diagnose.Finding
 	rule, is string
@@ -53,7 +53,7 @@ type wall struct {
 // turnsAway matches node-state's line of an input chain that rejects some packets.
 var turnsAway = regexp.MustCompile(`^hook input, .*\breject\b`)
 
-// inputWall finds such a chain on this node that is neither Calico's nor kube-proxy's.
+// inputWall finds a rejecting input chain on this node that is neither Calico's nor kube-proxy's.
 func inputWall(f diagnose.Findings) (wall, bool) {
 	walls := diff.StateOf(f)[nodestate.AreaFirewall]
 	if walls == nil {
@@ -67,7 +67,7 @@ func inputWall(f diagnose.Findings) (wall, bool) {
 	return wall{}, false
 }
 
-// portsOf lists the TCP ports of some results, each once.
+// portsOf lists the TCP ports of some results, without duplicates.
 func portsOf(all []diagnose.Finding) string {
 	var out []string
 	for _, r := range all {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// podsFiltered matches a network that passes the nodes' addresses but not the pods'.
+// podsFiltered matches a network that forwards packets with node addresses but not with pod addresses.
 func podsFiltered(f diagnose.Findings) []diagnose.Case {
 	if !f.Fine(route.RouteBlocks.ID) || !f.Fine(route.RouteCanReach.ID) || !wellItself(f) {
 		return nil
@@ -53,7 +53,7 @@ func podsFiltered(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// wellItself reports whether a node reaches its own pods, and no result shows that it does not forward.
+// wellItself reports whether a node reaches its own pods, without a result that shows missing forwarding.
 func wellItself(f diagnose.Findings) bool {
 	own := diagnose.Keep(f.Of(pod.PodPing.ID), func(r diagnose.Finding) bool {
 		return diagnose.NodeOf(r) == f.Node &&

@@ -59,7 +59,7 @@ func portWalled(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// conditional are words of what restricts a rule to some packets beside its port.
+// conditional matches words that restrict a rule beyond its port.
 var conditional = regexp.MustCompile(`addr|[io]if|match|limit`)
 
 // refuses weighs a rule against a port. A rule with conditions may be for other packets. It is proof if the kernel
@@ -85,14 +85,14 @@ func refuses(f diagnose.Findings, d diff.Difference, transport string, port int,
 	return diagnose.Hint
 }
 
-// toAddress is a rule's condition on the destination. ofState is one on conntrack's state, which a new connection
+// toAddress is a rule's condition on the destination. ofState is a condition on conntrack's state that a new connection
 // meets.
 var (
 	toAddress = regexp.MustCompile(`\bdaddr (\S+)`)
 	ofState   = regexp.MustCompile(`\bmatch ct\b`)
 )
 
-// unmet returns a rule without the conditions that all of some lost connections meet.
+// unmet returns a rule without the conditions that all given lost connections meet.
 func unmet(rule string, lost []diagnose.Finding) string {
 	if m := toAddress.FindStringSubmatch(rule); m != nil && !slices.ContainsFunc(lost, func(r diagnose.Finding) bool {
 		return !within(m[1], r.Target)
@@ -102,7 +102,7 @@ func unmet(rule string, lost []diagnose.Finding) string {
 	return ofState.ReplaceAllString(rule, "")
 }
 
-// within reports whether a target's address is the one of a rule, or in its network.
+// within reports whether a target's address equals a rule's address, or is in the rule's network.
 func within(network, target string) bool {
 	in, err := netip.ParsePrefix(network)
 	if one, bad := netip.ParseAddr(network); bad == nil {
@@ -115,8 +115,8 @@ func within(network, target string) bool {
 // wallReasons are the reasons of a failed connection that a rule may explain.
 var wallReasons = []string{"denied", "refused", "timeout", "rejected", "host-unreachable"}
 
-// unansweredAt returns the bad results of connections to a port, none where that port answers this node at another
-// machine.
+// unansweredAt returns the bad results of connections to a port. It returns nothing if this node gets an answer from
+// that port on another machine.
 func unansweredAt(f diagnose.Findings, transport string, port int) []diagnose.Finding {
 	var lost []diagnose.Finding
 	for _, r := range f.Where(func(r diagnose.Finding) bool { return portOf(r, transport) == port }) {
@@ -130,7 +130,7 @@ func unansweredAt(f diagnose.Findings, transport string, port int) []diagnose.Fi
 	return lost
 }
 
-// portOf returns the port of a result for a transport protocol, 0 without one.
+// portOf returns the port of a result for a transport protocol, or 0 without a port.
 func portOf(r diagnose.Finding, transport string) int {
 	if of := r.Facts.Str(probe.FactTransport); of != "" && of != transport || of == "" && transport != "tcp" {
 		return 0

@@ -49,7 +49,7 @@ func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// flushedBy returns the end of a sentence: the processes that were seen flushing firewalls, "" without one.
+// flushedBy returns the end of a sentence with the processes that flush firewalls, or "".
 func flushedBy(policy []diagnose.Finding) string {
 	for _, r := range policy {
 		if seen := diagnose.ListOf(r, firewall.FactFlushers); len(seen) > 0 {

@@ -1,5 +1,5 @@
 // Package ask runs the checks of the machine on a node. It reads memory, disks, load, clock, limits and the kernel's
-// log, from /proc, cgroups and the file systems. The probe alone links it.
+// log, from /proc, cgroups and the file systems. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.
@@ -7,7 +7,7 @@ package ask
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// answers has each check of this subject, bound to the function that runs it. Each file adds its own.
+// answers binds each check of this subject to the function that runs it. Each file adds its checks.
 var answers probe.Answers
 
 // Checks returns the checks of this subject, each bound to the function that runs it.

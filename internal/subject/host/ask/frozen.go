@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// freezePause is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
+// freezePause exceeds the milliseconds for which runc and systemd freeze a cgroup to change its devices.
 const freezePause = time.Second
 
 // frozenPrograms returns results about needed programs in a cgroup that is frozen before and after a pause

@@ -41,8 +41,8 @@ func (k killings) add(text string) {
 	}
 }
 
-// ofNode reports whether the process of such a line belonged to the node itself, outside all pods, or to one of the
-// known pods. A tenant's pod may call its process kubelet.
+// ofNode reports whether the process in a line belonged to a known pod, or to the node itself outside all pods. A
+// tenant's pod may call its process kubelet.
 func (k killings) ofNode(text string) bool {
 	m := hasKill.FindStringSubmatch(text)
 	if m == nil {

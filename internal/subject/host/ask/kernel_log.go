@@ -29,7 +29,7 @@ const (
 	maxKernelFaults = 12        // maximum number of subjects in the report
 )
 
-// components are processes that break the node if they exit or hang, by their names in the kernel.
+// components are processes that break the node if they exit or hang, by kernel process name.
 var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
 	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
 
@@ -43,7 +43,7 @@ type kernelFault struct {
 
 func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
-	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has none.
+	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has no such process.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
 		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may cover other nodes as well"))
 		return
@@ -75,9 +75,9 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// ringLine matches a line of the kernel's ring buffer in the form of syslog(2): "<6>[ 1234.567890] text". The thread or
-// CPU follows the time if the kernel is configured so. The number is facility*8 + level. Programs can write to the ring
-// (/dev/kmsg), but not with facility 0, so a number below 8 proves a line of the kernel.
+// ringLine matches a line of the kernel's ring buffer in the form of syslog(2): "<6>[ 1234.567890] text". Depending on
+// the kernel configuration, the thread or CPU follows the time. The number is facility*8 + level. Programs can write to
+// the ring (/dev/kmsg), but not with facility 0, so a number below 8 proves a line of the kernel.
 var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
 
 // ringLines returns the kernel's own lines at the end of its ring buffer, nil if it is not readable or has no times.
@@ -107,8 +107,8 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 	return out
 }
 
-// classifyKernelLine recognizes a line and its subject. It is false for a harmless line. A message about a process is a
-// fault only if the process is a component: else it is information, or dropped (ID "-").
+// classifyKernelLine recognizes a line and its subject. It returns false for a harmless line. A message about a process
+// is a fault only if the process is a component. Otherwise it is information, or dropped (ID "-").
 func classifyKernelLine(text string, killed killings) (logs.Kernel, string, bool) {
 	s, subject, ok := logs.OfKernel(text)
 	if !ok {

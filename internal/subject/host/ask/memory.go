@@ -118,7 +118,7 @@ func calicoPID(h *probe.Host) (pid int, found bool) {
 // and page sizes differ.
 const noLimit = 1 << 62
 
-// oomKill finds the count in a file of names and numbers.
+// oomKill parses the OOM kill count in a file of names and numbers.
 func oomKill(text string) (int, bool) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {

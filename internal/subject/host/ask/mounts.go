@@ -24,7 +24,7 @@ const (
 	storageWait    = 2 * time.Second // twice as long as a connection takes if its first packet is lost
 )
 
-// storagePorts are the default ports of file systems with the server's address in their mount options.
+// storagePorts are the default server ports of network file systems whose mount options contain the server's address.
 var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
 
 // storage is a server and its mounts.

@@ -15,7 +15,7 @@ import (
 )
 
 // evictionThreshold matches a kubelet that reports pressure although memory or disk is plentiful. It returns one case
-// for each condition. The sentence names the thresholds that are too high, if the node's state has them.
+// for each condition. The sentence names thresholds that are too high, if node-state has them.
 func evictionThreshold(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for condition, roomy := range map[string]func(diagnose.Findings) []diagnose.Finding{
@@ -74,8 +74,8 @@ func plentyOfDisk(f diagnose.Findings) []diagnose.Finding {
 	return all
 }
 
-// thresholds returns the kubelet's thresholds that are above what is free, so that the condition follows from them, and
-// the finding of node-state that has them.
+// thresholds returns the kubelet's thresholds that exceed the free amount, and so explain the condition, with their
+// node-state finding.
 func thresholds(f diagnose.Findings, condition string, room []diagnose.Finding) (set []string, of diagnose.Finding) {
 	at := diff.StateOf(f)[nodestate.AreaKubelet]
 	if at == nil {

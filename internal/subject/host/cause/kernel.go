@@ -88,7 +88,8 @@ func calicoKilled(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// notReadyFor returns for how many seconds calico-node has not been ready, and false if it is ready or that is unknown.
+// notReadyFor returns for how many seconds calico-node has not been ready, or false if it is ready or its state is
+// unknown.
 func notReadyFor(f diagnose.Findings) (float64, bool) {
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
 		if n, known := r.Facts.Num(facts.NotReady); known {

@@ -79,7 +79,7 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// waitFor covers the pods that an obstacle keeps from starting; "" selects those whose message names none.
+// waitFor covers the pods that an obstacle keeps from starting. "" selects pods whose message has no obstacle.
 func waitFor(f diagnose.Findings, obstacle string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckPodsStart) {
@@ -99,11 +99,12 @@ func folderOf(file string) string {
 	return strings.Join(strings.SplitN(file, "/", 5)[:min(4, strings.Count(file, "/"))], "/")
 }
 
-// sameSkew is how many seconds the skews of two nodes may differ to count as the same: the limit of node-clock.
+// sameSkew is the largest difference, in seconds, at which the skews of two nodes count as the same. It is node-clock's
+// limit.
 const sameSkew = 5
 
-// clockWrong matches a clock that is off. Another node's clock decides whose: if that agrees with this node's, the API
-// server's clock is wrong.
+// clockWrong matches a wrong clock. Another node's clock decides whose clock is wrong: if it agrees with this node's
+// clock, the API server's clock is wrong.
 func clockWrong(f diagnose.Findings) []diagnose.Case {
 	off := f.Failed(host.NodeClock.ID)
 	if len(off) == 0 {
@@ -116,7 +117,7 @@ func clockWrong(f diagnose.Findings) []diagnose.Case {
 	}
 	for _, r := range f.Bad(datastore.DatastoreLatency.ID) {
 		if r.Facts.Str(probe.FactExpires) != "" || diagnose.ReasonOf(r) == "certificate-refused" {
-			// only these follow from the clock: a server that does not answer has another fault
+			// only these follow from the clock: an unresponsive server has another fault
 			c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
 		}
 	}

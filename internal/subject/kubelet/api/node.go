@@ -72,7 +72,7 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 // and True is good.
 const ownCondition corev1.NodeConditionType = facts.ConditionHealthy
 
-// writerOf returns the client that last wrote a condition of a node, by its field manager, "" = unknown.
+// writerOf returns the client that last wrote a condition of a node, by its field manager, or "" if unknown.
 func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	name, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
@@ -102,8 +102,8 @@ func unreadyReasons(message string) []string {
 	return out
 }
 
-// RuntimeDown reports whether the kubelet's status shows that the container runtime does not answer. It shows that half
-// a minute after the runtime's last answer.
+// RuntimeDown reports whether the kubelet's status shows that the container runtime does not answer. The status shows
+// this half a minute after the runtime's last answer.
 func RuntimeDown(s *cluster.Snapshot) bool {
 	c := cluster.Readiness(s.Node)
 	return c.Status == corev1.ConditionFalse && slices.Contains(unreadyReasons(c.Message), facts.UnreadyRuntime)
@@ -145,8 +145,8 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	report(r.With(facts.Age, int(age.Seconds())))
 }
 
-// currentName returns the name under which this node's machine registers now, "" = none. Clones may have the same
-// machine ID and UUID, but hardly the same address. Nodes in containers share the boot ID.
+// currentName returns the name under which this node's machine now registers, or "". Clones may have the same machine
+// ID and UUID, but hardly the same address. Nodes in containers share the boot ID.
 func currentName(s *cluster.Snapshot) string {
 	mine := s.Node.Status.NodeInfo
 	for i := range s.Nodes {

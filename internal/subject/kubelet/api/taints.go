@@ -81,7 +81,7 @@ func withStartTaints(s *cluster.Snapshot, r probe.Result) probe.Result {
 	return r
 }
 
-// withCordon adds that the node is cordoned, and the pods that wait for an uncordon.
+// withCordon adds the cordon, and the pods that wait until the node is uncordoned.
 func withCordon(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if !s.Node.Spec.Unschedulable {
 		return r
@@ -94,7 +94,7 @@ func withCordon(s *cluster.Snapshot, r probe.Result) probe.Result {
 	var names []string
 	for i := range s.Startup.Value.Kept.Value {
 		p := &s.Startup.Value.Kept.Value[i]
-		// The scheduler checks a cordon first, so its message does not show what else keeps the pod off the node.
+		// The scheduler checks a cordon first, so its message does not show other obstacles of the pod on the node.
 		if isKeptBy(p, s.Node, cordon, cordonMessage) && !isKeptBy(p, s.Node, others, cordonMessage) &&
 			cluster.TooMuch(p, s.Node) == "" {
 			names = append(names, cluster.NameOf(p))
@@ -125,7 +125,7 @@ const (
 )
 
 // isKeptBy reports whether taints keep a waiting pod off this node: the scheduler's message contains the word, the pod
-// does not tolerate one of the taints, and its own selectors match the node.
+// does not tolerate a taint, and its own selectors match the node.
 func isKeptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, word string) bool {
 	if p.Spec.NodeName != "" || !strings.Contains(schedulerMessage(p), word) {
 		return false
@@ -137,7 +137,7 @@ func isKeptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, word string)
 	return kept
 }
 
-// schedulerMessage is the scheduler's message about a pod for which it found no node, "" = none.
+// schedulerMessage is the scheduler's message about an unschedulable pod, or "".
 func schedulerMessage(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// factStateFile is the path of a manager's state file with another policy than the configured one.
+// factStateFile is the path of a manager's state file whose policy differs from the configured policy.
 const factStateFile probe.Fact = "state_file"
 
 // savedState compares the state files of the kubelet's CPU and memory managers with the configured policies. If they

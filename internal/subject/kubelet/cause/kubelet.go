@@ -18,8 +18,8 @@ func restarted(f diagnose.Findings) []diagnose.Finding {
 
 // kubeletFrozen matches a kubelet whose process exists but does nothing.
 //
-// It uses the best view available: the answers on the node first, then what neighbours got at the kubelet's port.
-// Any sign that only a working kubelet can give (kubeletLives) rules it out.
+// It uses the best view available: first answers on the node, then the neighbours' results for the kubelet's port. Any
+// sign of a working kubelet (kubeletLives) rules the cause out.
 func kubeletFrozen(f diagnose.Findings) []diagnose.Case {
 	here, there := evidence.KubeletHere(f), evidence.FromOutside(f, evidence.KubeletPort)
 	lease, over := f.Bad(facts.CheckNodeLease), f.Failed(facts.CheckNodeLease)
@@ -76,7 +76,7 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 			c.For = diagnose.Hints(says)
 		}
 		c = deadConnection(f, c)
-		// Only a failed dial (unreached) shows that it is cut off: otherwise the API may reject its writes.
+		// Only a failed dial (unreached) shows that the kubelet is cut off. Otherwise the API may reject its writes.
 		c.For = slices.Concat(diagnose.Suggests(here.Ok[:1]), diagnose.Shows(lease), diagnose.Hints(unreached),
 			diagnose.Hints(evidence.NotPlaced(f, facts.ReasonKubelet)), c.For)
 		c.Against = diagnose.Suggests(f.Failed(host.NodeClock.ID)) // a wrong clock makes each side's certificate look expired

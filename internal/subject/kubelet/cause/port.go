@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kubeletPortBlocked matches a kubelet's port that the API server cannot use: kubectl exec, logs and attach fail too.
+// kubeletPortBlocked matches a kubelet port that the API server cannot use: kubectl exec, logs and attach also fail.
 func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 	attach := evidence.NotPlaced(f, facts.ReasonAttach)
 	if len(attach) == 0 || len(rejected(f)) > 0 {
@@ -28,9 +28,9 @@ func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 		Against: slices.Concat(diagnose.Suggests(f.Failed(facts.CheckNodeLease)), diagnose.Suggests(restarted(f))),
 	}
 	refused := diagnose.Keep(attach, func(r diagnose.Finding) bool { return saysRefused.MatchString(r.Saw) })
-	// If other nodes get an answer, a hanging connection may have another reason: the kubelet does not serve it because
-	// its own connection to the API server hangs. So their answers support this cause only if the API server was refused
-	// or got a wrong answer.
+	// If other nodes get an answer, a hanging connection may have another reason: the kubelet's own connection to the API
+	// server hangs. So the other nodes' answers support this cause only if the API server was refused or got a wrong
+	// answer.
 	open := diagnose.Hint
 	if len(refused)+len(other) == 0 {
 		open = 0
@@ -62,7 +62,7 @@ func rejected(f diagnose.Findings) []diagnose.Finding {
 var saysRefused = regexp.MustCompile(`:10250: connect: connection refused`)
 
 // answeredByOther rewrites the case for a port that is not blocked: it accepts connections, but the API server rejects
-// what answers there.
+// the answering server.
 func answeredByOther(c diagnose.Case, answered []diagnose.Finding) diagnose.Case {
 	c.Says = "pods start on {node}, but the API server gets another program or an untrusted certificate at the kubelet's port: " +
 		answered[0].Saw

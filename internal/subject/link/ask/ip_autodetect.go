@@ -55,7 +55,7 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// registeredAddress returns the address of a family that Calico registered for this node, the zero value = none.
+// registeredAddress returns the address of a family that Calico registered for this node, or the zero value.
 func registeredAddress(p *probe.Pass, family int) (mine netip.Addr) {
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
@@ -123,7 +123,7 @@ func judgeDetection(p *probe.Pass, self autodetect.Node, family int, setting, me
 	return r.With(link.FactAlternatives, others).Because(lines...)
 }
 
-// interfaceWith returns the interface with an address, the zero value = none.
+// interfaceWith returns the interface with an address, or the zero value.
 func interfaceWith(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	for _, i := range all {
 		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
@@ -199,7 +199,7 @@ func servedNodes(name string, devices []string) string {
 const maxAlternatives = 8
 
 // reachableFrom picks a source address as Calico does: it connects a UDP socket, which sends nothing, and reads the
-// socket's own address.
+// socket's local address.
 func reachableFrom(ctx context.Context) func(string, int) (netip.Addr, error) {
 	return func(destination string, family int) (netip.Addr, error) {
 		one, _, cancel := node.Part(ctx, 2)

@@ -66,7 +66,7 @@ func pingable(targets []probe.Target) []probe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
 }
 
-// testOutside tests all targets in parallel. up are the peers with a BGP session, unless that is unknown.
+// testOutside tests all targets in parallel. up are the peers with a BGP session, if known.
 func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
 	err error) []outsideResult {
 	var mu sync.Mutex
@@ -124,8 +124,8 @@ func addPathMTU(ctx context.Context, t probe.Target, r probe.Result) probe.Resul
 	return r
 }
 
-// reachKubelet connects to a kubelet and sends a request without credentials. The kernel accepts connections even for
-// a frozen kubelet, and only a working one rejects the request.
+// reachKubelet connects to a kubelet and sends a request without credentials. The kernel accepts connections even for a
+// frozen kubelet, but only a working kubelet rejects the request.
 func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	r := reach.Connect(ctx, to).Result(ctx)
 	if r.Status != probe.OK {
@@ -146,8 +146,8 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 }
 
 // retractUnsigned retracts a failure that a password may explain: if the BGP daemon requires signatures (TCP MD5), the
-// kernel silently drops unsigned connections. sessions are the configured ones of this node, unless gap says why they
-// are unknown.
+// kernel silently drops unsigned connections. sessions are this node's configured sessions. gap is why they are
+// unknown.
 func retractUnsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
 	secret := slices.ContainsFunc(sessions,
 		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
@@ -183,7 +183,7 @@ func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// hasAnswered reports whether the machine itself answered. A refusal is an answer too.
+// hasAnswered reports whether the machine itself answered. A refusal is also an answer.
 func hasAnswered(r probe.Result) bool {
 	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
 }
@@ -241,7 +241,7 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 
 // awaitNeighbours returns the kernel's table of neighbours. The kernel trusts an address that it heard of recently for
 // five seconds, and then requests it three times, a second apart (delay_first_probe_time, ucast_solicit: neighbour
-// states delay and probe). For a node without any other answer, awaitNeighbours waits for that.
+// states delay and probe). If a node has no other answer, awaitNeighbours waits for this process.
 func awaitNeighbours(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
 	for {
 		// Without the table the result has less detail, but is still valid.

@@ -36,9 +36,9 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	twins(ctx, p)
 }
 
-// oddEntries are the entries for other nodes that no answer on the link creates: permanent ones, and ones with the MAC
-// of this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than the
-// nodes'.
+// oddEntries are the entries for other nodes that no answer on the link creates: permanent entries, and entries with
+// the MAC of this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than
+// the nodes'.
 func oddEntries(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	links, err := kernel.Links()
 	if err != nil {
@@ -61,7 +61,7 @@ func oddEntries(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	return out
 }
 
-// judgeEntry judges the entry for another node by the MAC of its interface, false = it is normal.
+// judgeEntry judges the entry for another node by the MAC of its interface, or returns false if the entry is normal.
 func judgeEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
 	r := probe.Found(probe.Info, "a manual permanent entry sends its packets to MAC %s on %s", n.MAC, n.Device)
 	switch {
@@ -90,8 +90,8 @@ func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	return ""
 }
 
-// retryFailed makes the kernel request failed entries again, by a ping. Such an entry may be as old as the node's last
-// packet to it.
+// retryFailed pings the addresses of failed entries, so that the kernel resolves them again. A failed entry may be as
+// old as the node's last packet to that address.
 func retryFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
 	addrs := make([]netip.Addr, len(failed))
 	for i, t := range failed {

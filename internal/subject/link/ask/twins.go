@@ -23,7 +23,7 @@ const maxTwins = 16
 const twinsWait = 600 * time.Millisecond
 
 // twins sends ARP requests for the node's own IPv4 address and those of other nodes on the link, and reports each
-// address that several machines answer for. The kernel requests them too, but keeps only the first answer.
+// address for which several machines answer. The kernel keeps only the first answer to its own requests.
 func twins(ctx context.Context, p *probe.Pass) {
 	links, err := kernel.Links()
 	if err != nil {
@@ -61,7 +61,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// beside are the other nodes with addresses in the prefix of this node's own.
+// beside are the other nodes with addresses in the prefix of this node's address.
 func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target {
 	var out []probe.Target
 	for _, t := range nodes {

@@ -91,8 +91,8 @@ func withSessions(f diagnose.Findings, c *diagnose.Case, address string) {
 	}))...)
 }
 
-// crossing returns the results that prove that packets pass between this node's address and other nodes, unless another
-// result shows that some do not.
+// crossing returns the results that prove that packets pass between this node's address and other nodes. It returns
+// nothing if another result shows a loss.
 func crossing(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{overlay.EncapProof.ID, pod.PodPing.ID, pod.PodTCP.ID} {
@@ -111,8 +111,8 @@ func crossing(f diagnose.Findings, family int) []diagnose.Finding {
 // dockerBridge matches Docker's names for the bridges of its networks.
 var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
 
-// isBridge reports whether an address is a bridge's, by the interface, or without a result about it by the address:
-// Docker gives its bridges the first address of 172.17.0.0/16 and of the networks after it.
+// isBridge reports whether an address belongs to a bridge. It uses the interface, or without a result about that the
+// address: Docker gives its bridges the first address of 172.17.0.0/16 and of the networks after it.
 func isBridge(name, kind, address string) bool {
 	if name != "" {
 		return kind == "bridge"

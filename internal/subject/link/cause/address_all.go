@@ -13,8 +13,8 @@ func registeredElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), evidence.AllElsewhere(f)...)
 }
 
-// togetherElsewhere adds to a case that all nodes are registered this way, if they are. That network may be intended
-// and broken, so this is no proof.
+// togetherElsewhere adds to a case that all nodes are registered this way, if so. The network may be intended but
+// broken, so this is not proof.
 func togetherElsewhere(f diagnose.Findings, reg diagnose.Finding, c *diagnose.Case) {
 	alive := evidence.Alive(f, diagnose.FamilyOf(reg))
 	if reg.Status != probe.Info || len(alive) == 0 {

@@ -40,7 +40,7 @@ func addressTwice(f diagnose.Findings) []diagnose.Case {
 			lost = append(lost, diagnose.Keep(f.Bad(bgp.BGPSession.ID),
 				func(p diagnose.Finding) bool { return diagnose.NodeOf(p) == other })...)
 			if len(lost) == 0 {
-				continue // one machine with two NICs is well
+				continue // one machine with two NICs is healthy
 			}
 			c.For = append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(lost)...)
 			c.Args["other"] = diagnose.NodeArg(other)

@@ -29,7 +29,7 @@ func mtuNodeSmall(f diagnose.Findings) []diagnose.Case {
 	}
 	for _, r := range diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), lost) {
 		smaller := smallerThan(f, r)
-		if len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
+		if len(hangs)+len(smaller) == 0 { // a node may drop only large pings
 			continue
 		}
 		return []diagnose.Case{mtuCase(f, r, smaller, hangs)}
@@ -75,8 +75,8 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 	}
 }
 
-// podsSendMore reports whether pods of the node have a larger MTU than one of its interfaces: then that was lowered
-// after the pods started.
+// podsSendMore reports whether pods of the node have a larger MTU than one of its interfaces: the interface's MTU was
+// then lowered after the pods started.
 func podsSendMore(f diagnose.Findings, interfaces []diagnose.Finding) bool {
 	for _, pods := range f.Bad(cni.CNIMTU.ID) {
 		sizes, _ := pods.Facts[cni.FactPodsMTU].(map[string]any)

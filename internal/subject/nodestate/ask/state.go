@@ -47,7 +47,7 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	node.Each(areas, func(a area) {
 		got, err := a.read(l)
 		if err != nil {
-			// Not every node has every area, and the check judges nothing. So this is a skip, not an unknown.
+			// Not every node has every area, and the check does not judge. So this is a skip, not unknown.
 			p.Report(probe.Found(probe.Skip, "not read: %v", err).On(a.name).With(nodestate.FactArea, a.name))
 			return
 		}
@@ -64,7 +64,7 @@ const (
 	maxPartBytes = 3000
 )
 
-// splitParts returns the results of an area: its items in order, as many as fit.
+// splitParts returns the results of an area: its items in order, up to the limit.
 func splitParts(name string, all items) []probe.Result {
 	parts, sizes := []map[string]string{{}}, []int{0}
 	left := 0

@@ -110,7 +110,7 @@ func runtimeState(l look) (items, error) {
 	return out, nil
 }
 
-// containerdState reads containerd's configuration file, which containerd itself reads only when it starts.
+// containerdState reads containerd's configuration file. containerd reads the file only at startup.
 func containerdState(l look) (items, error) {
 	name := "/etc/containerd/config.toml"
 	if _, args, _ := node.NodesDaemon(l.h, "containerd"); len(args) > 0 {

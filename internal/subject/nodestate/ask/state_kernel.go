@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Settings of the kernel to compare: those of each interface, and others.
+// Kernel settings to compare: settings of each interface, and other settings.
 var (
 	confs4 = strings.Fields(`forwarding rp_filter proxy_arp arp_ignore arp_announce arp_filter send_redirects accept_redirects
 		accept_local accept_source_route route_localnet log_martians disable_policy disable_xfrm src_valid_mark`)
@@ -40,7 +40,7 @@ var (
 		kernel/keys/maxkeys user/max_user_namespaces user/max_net_namespaces vm/max_map_count vm/overcommit_memory`)
 )
 
-// maxDevices bounds the pods' interfaces that are read one by one.
+// maxDevices is the maximum number of pod interfaces that are read separately.
 const maxDevices = 64
 
 func sysctlState(l look) (items, error) {
@@ -84,17 +84,17 @@ func sysctlState(l look) (items, error) {
 	return out, nil
 }
 
-// sysctlFolders are folders in which all settings are compared, because a fault may be in a setting that no cause has.
-// The kernel has about 250 settings in them.
+// sysctlFolders are folders in which all settings are compared, because a fault may be in a setting that no cause
+// matches. These folders have about 250 settings.
 var sysctlFolders = []string{"net/ipv4", "net/ipv4/route", "net/ipv6", "net/ipv6/icmp", "net/core", "net/netfilter"}
 
 // maxSysctls bounds the settings that are read from a folder.
 const maxSysctls = 200
 
-// incomparableSysctl matches settings that are secret, and counters and lists that differ between nodes.
+// incomparableSysctl matches secret settings, and counters and lists that differ between nodes.
 var incomparableSysctl = regexp.MustCompile(`_key$|secret|_count$|available_|rps_sock_flow_entries|flow_limit_cpu_bitmap|netdev_rss_key|nf_log`)
 
-// folderSysctls reads the settings in the folders. It skips unreadable ones.
+// folderSysctls reads the settings in the folders. It skips unreadable settings.
 func folderSysctls(h *probe.Host, into items, own neutral) {
 	if h.Far != nil {
 		return
@@ -137,7 +137,7 @@ func commonest(values []string) string {
 	return kinds[0] + ", on some " + strings.Join(kinds[1:], " and ")
 }
 
-// linkState reads the interfaces that do not belong to pods. It reads the settings that should be equal on all nodes.
+// linkState reads the interfaces that do not belong to pods. It reads only settings that should be equal on all nodes.
 func linkState(l look) (items, error) {
 	if len(l.links) == 0 {
 		return nil, fmt.Errorf("interfaces of the node: %w", probe.ErrNotVisible)
@@ -197,8 +197,8 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// podDevices returns the interfaces that lead to pods, by name: those of the node's own pods, of any CNI plugin, and
-// tunnels to other nodes. Their routes have Felix's protocol or, as for VXLAN, none. out is the node's uplink.
+// podDevices returns the interfaces that lead to pods, by name: interfaces of the node's pods (of any CNI plugin), and
+// tunnels to other nodes. Their routes have Felix's protocol or, as for VXLAN, no protocol. out is the node's uplink.
 func podDevices(links []kernel.Link, out string) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range links {
@@ -215,7 +215,7 @@ func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool
 	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
 	switch r.TypeName() {
 	case "blackhole", "unreachable", "prohibit", "throw":
-		// The kernel adds some of its own for IPv6. BIRD and Felix add blackholes for addresses of a block without a pod.
+		// The kernel adds routes for IPv6. BIRD and Felix add blackholes for the unassigned addresses of a block.
 		return proto != "bird" && proto != "felix" && proto != "kernel" && (r.Proto != 80)
 	case "":
 		return !toOther && proto != "kernel" && proto != "bird" && proto != "felix" && proto != "ra" &&
@@ -225,8 +225,8 @@ func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool
 	return false
 }
 
-// neighbourState reads the permanent entries, which are manual. It omits those of tunnels: Felix or another network
-// plugin writes them.
+// neighbourState reads the permanent neighbour entries, which are manual. It omits entries of tunnels, which Felix or
+// another network plugin writes.
 func neighbourState(l look) (items, error) {
 	out := items{}
 	for _, f := range []int{4, 6} {
@@ -269,7 +269,7 @@ func ruleState(l look) (items, error) {
 	return out, nil
 }
 
-// policyState reads IPsec's policies. In a mesh, each node has some for all others, so their addresses are replaced.
+// policyState reads IPsec's policies. In a mesh, each node has policies for all other nodes, so addresses are replaced.
 func policyState(l look) (items, error) {
 	hide := l.net
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -316,12 +316,12 @@ func wallState(l look) (items, error) {
 	return out, nil
 }
 
-// isUsual reports whether a table is one that iptables-nft creates when it lists rules.
+// isUsual reports whether iptables-nft creates this table when it lists rules.
 func isUsual(table string) bool {
 	return slices.Contains([]string{"nat", "mangle", "raw", "security"}, table)
 }
 
-// verdictsOf returns the verdicts in the rules of a chain, each once.
+// verdictsOf returns the verdicts in the rules of a chain, without duplicates.
 func verdictsOf(rules []string) string {
 	var out []string
 	for _, rule := range rules {

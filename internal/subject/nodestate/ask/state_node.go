@@ -114,7 +114,7 @@ func isCalled(args []string, word string) bool {
 	return slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == word })
 }
 
-// pidsMax returns how many processes the cgroup of a process may have, "" if not visible.
+// pidsMax returns the process limit of a process's cgroup, or "" if not visible.
 func pidsMax(h *probe.Host, p procfs.Proc) string {
 	groups, err := p.Cgroups()
 	if err != nil {
@@ -170,7 +170,7 @@ func pathState(l look) (items, error) {
 }
 
 // networkItems puts the content of a network configuration into a map, with a plugin's settings under its type:
-// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". They replace the checksum of the file.
+// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". These items replace the file's checksum.
 func networkItems(into items, n neutral, file string, text []byte) {
 	var list map[string]any
 	if json.Unmarshal(text, &list) != nil {
@@ -226,7 +226,7 @@ func mountProblems(table, name string) string {
 	return strings.Join(out, " ")
 }
 
-// sumHead is how many bytes of a plugin its checksum covers. A linker writes the build ID into them, and reading whole
+// sumHead is how many bytes of a plugin its checksum covers. These bytes contain the build ID, and reading whole
 // plugins would take too long.
 const sumHead = 64 << 10
 
@@ -247,7 +247,7 @@ func fileSum(h *probe.Host, name string) string {
 	return fmt.Sprintf("%04o, %d bytes, sum %s", info.Mode().Perm(), info.Size(), sumOf(head.Bytes()))
 }
 
-// meddlers are programs besides Calico's that change a node's network, by their names in the kernel.
+// meddlers are programs other than Calico's that change a node's network, by kernel process name.
 var meddlers = strings.Fields(`NetworkManager systemd-network firewalld ufw nftables keepalived charon charon-systemd pluto starter
 	flanneld cilium-agent weaver kube-router dockerd antrea-agent ovs-vswitchd ovnkube ovn-controller kube-ovn-daemon
 	fail2ban-server crowdsec tailscaled openvpn wg-quick zerotier-one dhclient dhcpcd netplan wicked zebra bgpd frr

@@ -29,11 +29,11 @@ type look struct {
 	net   neutral // also replaces the uplink's name
 }
 
-// neutral replaces what is specific to one node, so that two nodes with equal settings have equal texts. Its keys are
-// names and addresses in their written form.
+// neutral replaces node-specific names, so that nodes with equal settings have equal texts. Its keys are names and
+// addresses as text.
 type neutral map[string]string
 
-// neutralFor returns the replacements of a node: for its name, its addresses, and those of its interfaces.
+// neutralFor returns the replacements of a node: for its name, its addresses, and its interfaces' addresses.
 func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	n := neutral{}
 	host, _ := kernel.ReadProc(p.Host, "sys/kernel/hostname")
@@ -48,20 +48,20 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 		}
 	}
 	for _, l := range links {
-		if l.Loopback || l.Kind == "dummy" { // kube-proxy's addresses of services are equal on all nodes
+		if l.Loopback || l.Kind == "dummy" { // kube-proxy's Service addresses are equal on all nodes
 			continue
 		}
 		for _, a := range l.Addrs {
 			n[a.Addr().String()] = "<address>"
 		}
-		if l.MAC != "" && !node.IsPods(l) { // pods' interfaces all have the same MAC
+		if l.MAC != "" && !node.IsPods(l) { // all pod interfaces have the same MAC
 			n[strings.ToLower(l.MAC)] = "<mac>"
 		}
 	}
 	return n
 }
 
-// minName is the minimum length of a name to replace: a shorter one occurs in other words.
+// minName is the minimum length of a name to replace: shorter names occur in other words.
 const minName = 2
 
 func (n neutral) add(name, word string) {
@@ -123,8 +123,8 @@ func (n neutral) value(name, value string) string {
 // secretName matches names of settings with secret values, besides those of probe.Masked.
 var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
 
-// shorten cuts a text to at most node.MaxText bytes. A checksum of the whole text distinguishes it from others with
-// the same beginning.
+// shorten cuts a text to at most node.MaxText bytes. A checksum of the whole text distinguishes texts with the same
+// beginning.
 func shorten(text string) string {
 	text = probe.OneLine(text)
 	if len(text) <= node.MaxText {
@@ -179,7 +179,7 @@ func flatten(into items, n neutral, name string, value any, depth int) {
 	}
 }
 
-// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. That suffices to
+// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. This is enough to
 // compare files, without a parser.
 func tomlItems(into items, n neutral, file string) {
 	section, open := "", ""

@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeDiffers compares the node with a healthy one when no proven cause explains the fault: an engineer's last
-// question.
+// nodeDiffers compares the node with a healthy node if no proven cause explains the fault.
 func nodeDiffers(f diagnose.Findings) []diagnose.Case {
 	named, concerned := relevant(f)
 	if len(named) == 0 {
@@ -57,8 +56,8 @@ func changes(all []diff.Difference) int {
 	return len(seen)
 }
 
-// relevant returns the differences that can affect what fails on the node and works on a baseline node. If some can
-// break it on their own, it returns only those. concerned is what they would explain.
+// relevant returns the differences that can affect checks that fail on the node but pass on a baseline node. If some
+// differences alone can break these checks, it returns only those. concerned has the checks that they would explain.
 func relevant(f diagnose.Findings) (named []diff.Difference, concerned []diagnose.Cover) {
 	works := diff.WorksThere(f)
 	for _, d := range diff.Differences(f) {
@@ -76,7 +75,7 @@ func relevant(f diagnose.Findings) (named []diff.Difference, concerned []diagnos
 	return named, concerned
 }
 
-// areaFixes holds, by area, the command that shows it on a node, the command that restores it, and its condition.
+// areaFixes has, by area, the command that shows the area, the command that restores it, and the condition.
 var areaFixes = map[string]struct{ look, back, when string }{
 	nodestate.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
 		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and whatever changed it is removed: Felix sets it again when it starts; restore other settings with sysctl -w"},

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// peerDiffers is node-differs from the other end of the path. It returns one case for each other node to which packets
-// are lost and that has a setting of its own that loses packets.
+// peerDiffers is node-differs for the other end of the path. It returns one case for each node to which packets are
+// lost, if only that node has a setting that loses packets.
 func peerDiffers(f diagnose.Findings) []diagnose.Case {
 	found := diff.Differences(f)
 	var out []diagnose.Case
@@ -29,8 +29,8 @@ func peerDiffers(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// theirOwn returns the differences that only the other node has and that can lose packets on their own. Firewall rules
-// that drop or reject are left out: they belong to peer-firewall.
+// theirOwn returns the differences that only the other node has and that can lose packets on their own. It omits
+// firewall rules that drop or reject: they belong to peer-firewall.
 func theirOwn(all []diff.Difference, node string) []diff.Difference {
 	var out []diff.Difference
 	for _, d := range all {

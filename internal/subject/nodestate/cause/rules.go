@@ -1,9 +1,8 @@
 // Package cause explains faults by settings in which a node differs from a healthy one.
 //
 // In: the findings of a run with node-state of both nodes. Out: diagnose.Case values with a sentence, evidence and a
-// fix. Rules is the entry point: one Markdown file per cause, with a match in Go where the file's data does not
-// suffice. The package runs no checks, and internal/subject/nodestate/diff compares the nodes. Only the client links
-// it.
+// fix. Rules is the entry point: one Markdown file per cause, with a match in Go if the file's data is not enough. The
+// package runs no checks, and internal/subject/nodestate/diff compares the nodes. Only the client links it.
 package cause
 
 import (

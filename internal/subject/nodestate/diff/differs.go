@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// MostTelling is the maximum number of differences that are worth showing as the reason. More of them explain nothing.
+// MostTelling is the maximum number of differences to show as the reason. More differences explain nothing.
 const MostTelling = 3
 
-// WorksThere returns the checks that are bad on this node, but good on a baseline node or bad there only about this
+// WorksThere returns the checks that are bad on this node. On a baseline node they are good, or bad only about this
 // node.
 func WorksThere(f diagnose.Findings) []string {
 	var out []string
@@ -53,15 +53,15 @@ func BadThere(f diagnose.Findings, id string) bool {
 	return answered > 0 && bad == answered
 }
 
-// isAboutThisNode reports whether a baseline node's bad result leads back to this node: it is about a Service, and the
-// same Service is bad here too. One of its endpoints may be on this node.
+// isAboutThisNode reports whether a baseline node's bad result leads back to this node: it is about a Service that is
+// also bad here. One of the Service's endpoints may be on this node.
 func isAboutThisNode(f diagnose.Findings, r diagnose.Finding) bool {
 	shared := r.Check == service.ServiceClusterIP.ID || r.Check == service.ServiceNodePort.ID
 	return shared && slices.ContainsFunc(f.Bad(r.Check), func(own diagnose.Finding) bool { return own.Target == r.Target })
 }
 
 // NetworkDiffers describes, as the end of a sentence, how the CNI configuration differs from that of a baseline node.
-// It returns "" if nothing differs, or too much.
+// It returns "" if there are no differences or too many.
 func NetworkDiffers(f diagnose.Findings) string {
 	var texts []string
 	for _, d := range Differences(f) {

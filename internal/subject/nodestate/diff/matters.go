@@ -70,7 +70,7 @@ func pattern(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + te
 
 var (
 	startsToo = append(append([]string{}, touchesCalico...), touchesRuntime...)
-	// Checks of calico-node that need the network. Those of BIRD's process do not.
+	// Checks of calico-node that need the network. Checks of BIRD's process do not.
 	pathsToo = append([]string{facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID, felix.FelixReady.ID,
 		logs.CalicoLog.ID, start.InitStall.ID, start.StartupBudget.ID, facts.CheckNodeReady,
 		facts.CheckNodeTaints}, touchesPaths...)
@@ -137,7 +137,7 @@ var knownItems = []matter{
 	{nodestate.AreaSystem, pattern(`blacklisted|boot option`), mayBreak, pathsToo, false},
 }
 
-// Matters returns the rank of a difference, the checks that it can break, and its place among those of the same rank.
+// Matters returns the rank of a difference, the checks that it can break, and its place within that rank.
 func Matters(d Difference) (rank int, concerned []string, order int) {
 	text := d.Name + " = " + d.Here + " | " + d.There
 	for i, m := range knownItems {
@@ -152,10 +152,11 @@ func Matters(d Difference) (rank int, concerned []string, order int) {
 	return Hardly, nil, len(knownItems)
 }
 
-// ampleLimit is a limit that no daemon of a node reaches: with a few hundred pods they have some thousand open files.
+// ampleLimit is a limit that no daemon of a node reaches: with a few hundred pods, daemons have some thousand open
+// files.
 const ampleLimit = 20_000
 
-// isTight reports whether a limit is lower here than there, and low enough to be reached.
+// isTight reports whether a limit is lower than on the other node, and low enough to be reached.
 func isTight(here, there string) bool {
 	first := func(s string) int {
 		word, _, _ := strings.Cut(s, " ")

@@ -17,7 +17,7 @@ type Difference struct {
 	Here, There  string           // the values on both nodes, "" = none
 	In, InOther  bool             // whether the item exists on this node, and on the other
 	Other        string           // the baseline node
-	order        int              // place among those of the same rank
+	order        int              // place within the rank
 	Rank         int              // Breaks, mayBreak or Hardly
 	Concerns     []string         // the checks that it can break
 	Result, With diagnose.Finding // the results with the values of this node, and of the other
@@ -64,8 +64,8 @@ func StateOf(f diagnose.Findings) nodeItems {
 // maxItems bounds the items of an area. An honest probe sends fewer.
 const maxItems = 500
 
-// Differences returns the differences between the node and all its baseline nodes, the most important first. If one
-// baseline node has the same value as this node, that is no difference.
+// Differences returns the differences between the node and all its baseline nodes, the most important first. A value
+// that one baseline node shares with this node is not a difference.
 func Differences(f diagnose.Findings) []Difference {
 	mine := StateOf(f)
 	var out []Difference
@@ -130,8 +130,8 @@ func compareItems(mine, theirs nodeItems, node string) []Difference {
 	return out
 }
 
-// areasOfBoth are areas in which an item counts only if both nodes have it: another kernel has other settings, and a
-// process that is not visible has no limits.
+// areasOfBoth are areas in which an item counts only if both nodes have it: kernels have different settings, and an
+// invisible process has no limits.
 var areasOfBoth = []string{nodestate.AreaSystem, nodestate.AreaSysctls, nodestate.AreaLimits, nodestate.AreaResolver}
 
 // isComparable reports whether a missing item is really missing on the other node: the area was not cut there, and
@@ -151,7 +151,7 @@ func isComparable(d Difference, here, there *areaItems) bool {
 		return hasKind(without.Values, strings.HasPrefix(d.Name, "--"))
 	case d.Area == nodestate.AreaPaths:
 		file, _, isSetting := strings.Cut(d.Name, " ")
-		if isSetting { // counts only if both nodes have the file: else the missing file is the difference
+		if isSetting { // counts only if both nodes have the file: otherwise the missing file is the difference
 			_, known := without.Values[file]
 			return known
 		}
@@ -205,7 +205,7 @@ func withoutDuplicates(all []Difference) []Difference {
 	})
 }
 
-// Touches reports whether the difference can break one of some checks.
+// Touches reports whether the difference can break one of the given checks.
 func (d Difference) Touches(ids []string) bool {
 	return slices.ContainsFunc(d.Concerns, func(id string) bool { return slices.Contains(ids, id) })
 }

@@ -1,6 +1,6 @@
-// Package api runs the checks of tunnels between nodes that need the API alone. Each is a function from a
-// cluster.Snapshot to probe.Results. The client alone links it. It sends no request itself: internal/cluster reads the
-// Snapshot, so add there what a new check needs.
+// Package api runs the checks of tunnels between nodes that need only the API. Each is a function from a
+// cluster.Snapshot to probe.Results. Only the client links it. It sends no requests: internal/cluster reads the
+// Snapshot. Extend that package for a new check.
 package api
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Checks returns the checks, bound to a Snapshot. With a nil Snapshot they can be listed and explained, not run.
+// Checks returns the checks, bound to a Snapshot. With a nil Snapshot, checks can be listed and explained, but not run.
 func Checks(s *cluster.Snapshot) []*probe.Check {
 	return apicheck.Of([]*probe.Check{
 		{

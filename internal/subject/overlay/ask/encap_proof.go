@@ -54,7 +54,7 @@ func tokenOf(t probe.Target) (uint32, error) {
 	return uint32(n), nil
 }
 
-// awaitTokens reports when it listens, and then the result for each path.
+// awaitTokens reports that it listens, and later the result for each path.
 func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []probe.Target) {
 	var paths []encap.Path
 	for _, t := range targets {
@@ -121,7 +121,7 @@ func downgradeUnused(r probe.Result, t probe.Target) probe.Result {
 	return r.With(overlay.FactUsed, used)
 }
 
-// send sends this node's token. BGP needs none, because a connection proves both directions.
+// send sends this node's token. BGP needs no token, because a connection proves both directions.
 func send(ctx context.Context, here string, own netip.Addr, t probe.Target) probe.Result {
 	to := cmp.Or(t.Node, t.Addr.String())
 	if t.Name == "BGP" {

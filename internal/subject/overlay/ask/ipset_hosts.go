@@ -56,8 +56,8 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// hostSet reads a set from the places where Felix keeps it. After a change of mode, a dead copy may remain in the
-// other place, and the copies look alike. So a peer counts as absent only if it is in neither.
+// hostSet reads a set from the places where Felix keeps it. After a mode change, a stale copy may remain in the other
+// place, and the copies look alike. So a peer is absent only if neither copy has it.
 func hostSet(family int, name string) ([]kernel.Span, error) {
 	inNFT, err := kernel.NFTSet(family, "calico", name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

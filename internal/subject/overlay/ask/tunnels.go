@@ -25,13 +25,13 @@ const (
 	factVTEPs probe.Fact = "vteps" // number of other nodes at the tunnel
 )
 
-// forwarding are a VXLAN device's tables of the other ends.
+// forwarding has a VXLAN device's tables of the other tunnel ends.
 type forwarding struct {
 	fdb  map[string][]netip.Addr // MAC -> destinations of its packets
 	macs map[netip.Addr]string   // tunnel address -> MAC
 }
 
-// vteps reads a VXLAN device's tables of the other ends, in one family.
+// vteps reads a VXLAN device's tables of the other tunnel ends, in one family.
 func vteps(d kernel.Link, family int) (forwarding, error) {
 	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
 	known, sentTo, err := kernel.NeighboursOn(d, family)
@@ -118,8 +118,8 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	return r.With(overlay.FactSumsLater, later)
 }
 
-// addConflict names the device of another CNI that prevents Calico's from being created or set up. The kernel creates
-// no second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
+// addConflict names another CNI's device that conflicts with Calico's device. The kernel creates no second device with
+// the same VNI and port. It also creates no device beside one that accepts all VNIs on the port.
 func addConflict(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
@@ -222,7 +222,7 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 	for _, t := range others {
 		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
 		if err != nil {
-			continue // Felix writes no entry for such a node either
+			continue // Felix also writes no entry for such a node
 		}
 		total++
 		name := fmt.Sprintf("%s %s", t.Name, outer)

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// tunnelRefused matches tunnel packets that arrived and that the receiving node's firewall dropped.
+// tunnelRefused matches tunnel packets that arrived but were dropped by the receiving node's firewall.
 func tunnelRefused(f diagnose.Findings) []diagnose.Case {
 	by := map[string][]diagnose.Finding{} // the node whose firewall it is
 	for _, r := range f.Failed(overlay.EncapProof.ID) {
@@ -62,7 +62,7 @@ func mtuPathSmall(f diagnose.Findings) []diagnose.Case {
 		Says: fmt.Sprintf("large packets between {node} and %s are lost on the way, although the interfaces allow more",
 			strings.Join(nodes, ", ")),
 	}
-	if smallest >= 1280 && smallest <= 9000 { // less does not carry IPv6
+	if smallest >= 1280 && smallest <= 9000 { // IPv6 needs at least 1280
 		c.Args, c.FixName = map[string]diagnose.Arg{"mtu": diagnose.NodesWord(fmt.Sprint(smallest), "MTU")}, ""
 		c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s are lost on the way, although the interfaces allow more", smallest, strings.Join(nodes, ", "))
 	}

@@ -28,8 +28,8 @@ var own = causefile.Shared{
 	Args:    map[string]causefile.Args{"grantee": {Names: []string{"whom"}, Of: grantee}},
 }
 
-// keptOff weighs the reason why no access method reached the node. If the API shows a fault of the node itself, users
-// more likely look for that, so the reason is only a hint.
+// keptOff weighs the reason why no access method reached the node. If the API shows a fault of the node itself, that is
+// more relevant to users, so the reason is only a hint.
 func keptOff(f diagnose.Findings, refused []diagnose.Finding) []diagnose.Clue {
 	if slices.ContainsFunc(f.All, func(r diagnose.Finding) bool { return r.Node == f.Node && diagnose.IsBad(r.Status) }) {
 		return diagnose.Hints(refused)

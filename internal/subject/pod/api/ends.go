@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// stuckGroup has the pods that cannot terminate for the same reason.
+// stuckGroup has pods that cannot terminate for the same reason.
 type stuckGroup struct {
 	facts.FailedKill
 	pods []cluster.Waiter
@@ -44,7 +44,7 @@ func podsEnd(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	seen := map[string]bool{}
 	for _, u := range groups[:min(len(groups), maxGroups)] {
-		if r := u.result(s); !seen[u.EndsNot] { // others of this kind differ only in the message
+		if r := u.result(s); !seen[u.EndsNot] { // other groups of this kind differ only in the message
 			seen[u.EndsNot] = true
 			report(r.On(u.EndsNot))
 		}

@@ -33,8 +33,8 @@ type group struct {
 	pods    []cluster.Waiter
 }
 
-// isCorroborated reports whether more than one tenant shows the problem: the pods are in two namespaces, or in one of
-// the cluster itself. A single tenant can forge it with specs, annotations and events.
+// isCorroborated reports whether more than one tenant shows the problem: the pods are in two namespaces, or in a system
+// namespace. A single tenant can forge it with specs, annotations and events.
 func (g group) isCorroborated(s *cluster.Snapshot) bool {
 	return isCorroborated(s, g.pods, func(w cluster.Waiter) string { return w.Pod.Namespace })
 }

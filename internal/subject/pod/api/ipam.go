@@ -35,7 +35,7 @@ type room struct {
 	closed    bool     // autoAllocateBlocks is false: nodes claim no new blocks
 }
 
-// short is why no address is available, "" if one is.
+// short returns why no address is available, or "".
 func (r room) short() string {
 	canClaim := r.unclaimed > 0 && !r.closed
 	switch {
@@ -57,7 +57,8 @@ func (r room) short() string {
 	return facts.ShortFull
 }
 
-// roomFor counts the space for one more pod. It is false if that is unknown: another IPAM, or incomplete data.
+// roomFor counts the space for one more pod. It returns false if the space is unknown: another IPAM, or incomplete
+// data.
 func roomFor(s *cluster.Snapshot, v6 bool) (room, bool) {
 	err := cmp.Or(s.Pools.Err, s.Blocks.Err, s.IPAM.Err)
 	if err != nil || s.Blocks.Value.Partly || len(s.Blocks.Value.Specs) == 0 {
@@ -93,7 +94,7 @@ func roomFor(s *cluster.Snapshot, v6 bool) (room, bool) {
 
 // aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family if no pool serves the node ("no
 // configured Calico pools"), or if none is enabled at all ("cannot find a qualified ippool", determinePools in
-// libcalico-go). Then it is the family without a pool, if the other has one.
+// libcalico-go). The family is then the one without a pool, if the other family has a pool.
 func aboutIPv6(s *cluster.Snapshot, message string) bool {
 	if !strings.Contains(message, "no configured Calico pools") &&
 		!strings.Contains(message, "cannot find a qualified ippool") {
@@ -145,7 +146,7 @@ func isGone(s *cluster.Snapshot, a cluster.Loan) bool {
 	return !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == a.Node })
 }
 
-// text describes the space, or why there is none.
+// text describes the space, or why there is no space.
 func (r room) text(node string) string {
 	switch r.short() {
 	case facts.ShortNoPool:

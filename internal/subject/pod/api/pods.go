@@ -7,7 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// aged returns the age of the latest of the pods' messages as the end of a sentence, "" if they have no time.
+// aged returns the age of the latest of the pods' messages as the end of a sentence, or "" if the messages have no
+// time.
 func aged(pods []cluster.Waiter, now time.Time) string {
 	var last probe.Statement
 	for _, w := range pods {
@@ -18,8 +19,8 @@ func aged(pods []cluster.Waiter, now time.Time) string {
 	return last.Aged(now)
 }
 
-// podsHistory returns results about pods with kubelet messages only from before their present wait. Such a message is
-// history: it may have another reason.
+// podsHistory returns results about pods whose kubelet messages are all older than their current wait. Such a message
+// is history: its reason may be another.
 func podsHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.MaxPodsWithEvents)] {

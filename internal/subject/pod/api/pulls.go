@@ -49,15 +49,15 @@ func (g group) images() (images, registries []string) {
 	return cluster.Distinct(images), cluster.Distinct(registries)
 }
 
-// hasManyImages reports whether several images of more than one tenant fail. A single image may just have a wrong name.
+// hasManyImages reports whether several images of more than one tenant fail. A single image may have a wrong name.
 func (g group) hasManyImages(s *cluster.Snapshot) bool {
 	images, _ := g.images()
 	return len(images) > 1 && g.isCorroborated(s)
 }
 
-// isNodeFault reports whether failing images are more than one pod's own problem. An invalid registry name or a
-// forbidden image is the owner's mistake. A registry that limits requests, or that this node does not trust, is not.
-// Neither are several images, of more than one registry or namespace.
+// isNodeFault reports whether image failures are more than one pod's problem. An invalid registry name or a forbidden
+// image is the owner's mistake. A registry that limits requests, or that this node does not trust, is a node fault. So
+// are failures of several images from more than one registry or namespace.
 func (g group) isNodeFault(s *cluster.Snapshot) bool {
 	_, registries := g.images()
 	switch g.refusal {

@@ -50,7 +50,7 @@ func isRejected(p *corev1.Pod) bool {
 		p.Status.Reason == "UnexpectedAdmissionError" || p.Status.Reason == "TopologyAffinityError")
 }
 
-// roomOf returns how many pods are on the node, and how many it may have, 0 = unknown.
+// roomOf returns how many pods are on the node, and how many it may have, or 0 if unknown.
 func roomOf(s *cluster.Snapshot) (running, limit int) {
 	for i := range s.Placed.Pods.Value {
 		if phase := s.Placed.Pods.Value[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
@@ -64,8 +64,8 @@ func roomOf(s *cluster.Snapshot) (running, limit int) {
 var roomNumbers = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`)
 
 // rejection judges the pods that were rejected for one reason. A single rejection may be a race between the scheduler
-// and the kubelet, so it is a warning. A pod that requests more than the whole node has is only information. A pod that
-// names its node bypasses the scheduler, so the pods of a single tenant are never a fault.
+// and the kubelet, so it is a warning. A pod that requests more than the node's total is only information. A pod that
+// specifies its node bypasses the scheduler, so the pods of a single tenant are never a fault.
 func rejection(s *cluster.Snapshot, reason string, pods []*corev1.Pod, full bool) probe.Result {
 	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return rejectedAt(a).Compare(rejectedAt(b)) })
 	status := probe.Warn

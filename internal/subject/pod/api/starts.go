@@ -44,7 +44,7 @@ func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// started is the result if no pod waits for long.
+// started returns the result if no pod waits for long.
 func started(s *cluster.Snapshot) probe.Result {
 	all := cluster.Plural(len(s.Placed.Pods.Value), "pod")
 	var waiting []string
@@ -109,14 +109,14 @@ func (g group) patience() time.Duration {
 }
 
 // mountFails matches the kubelet's messages about a volume that it failed to set up or mount. volumePending matches
-// those about a volume that another node has yet to release, and about a ConfigMap or Secret that the kubelet has yet
-// to read after its own start.
+// messages about a volume that another node has not released, and about a ConfigMap or Secret that the kubelet has not
+// read since its start.
 var (
 	mountFails    = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
 	volumePending = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
 )
 
-// foreign describes a reason outside the pods, "" for a reason within them.
+// foreign describes a reason outside the pods. It returns "" for a reason within the pods.
 func (g group) foreign() string {
 	return map[string]string{
 		facts.StartsAddresses: "no address", facts.StartsCNI: "no network from the CNI plugin",
@@ -179,13 +179,13 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 	return g.addresses(s, g.sandbox.On(r))
 }
 
-// provesNodeFault reports whether the message describes something that no pod can cause. Then one pod is enough
+// provesNodeFault reports whether the message describes something that no pod can cause. One pod is then enough
 // evidence.
 func (g group) provesNodeFault() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
 
-// isRefuted reports whether a pod of another namespace started on the node since shortly before the first of the group
-// began to wait. Then the group's events cannot be true of the node: anyone with the right to create events can forge
-// them. The time before counts because a tenant can delete and recreate a pod, which restarts its wait.
+// isRefuted reports whether a pod of another namespace started on the node since shortly before the group's first pod
+// began to wait. The group's events then cannot describe the node: anyone with the right to create events can forge
+// them. The earlier time counts because a tenant can recreate a pod, which restarts its wait.
 func (g group) isRefuted(s *cluster.Snapshot) bool {
 	since := g.pods[0].Since.Add(-cluster.Patience)
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
@@ -253,7 +253,7 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 		With(facts.Reserved, room.reserved).With(facts.Leaked, room.leaked).With(facts.Borrowed, room.borrowed)
 }
 
-// reasonOf finds why a pod does not start: from the container's waiting reason if that is specific, else from the last
+// reasonOf finds why a pod does not start: from a specific waiting reason of the container, or else from the last
 // event.
 func reasonOf(w cluster.Waiter) group {
 	switch {
@@ -286,8 +286,8 @@ func reasonOf(w cluster.Waiter) group {
 	return group{starts: facts.StartsUnreported}
 }
 
-// createReason finds why a container of a pod with a sandbox cannot be created or started. It is a fault of the runtime
-// if no pod can cause the message, else a problem of the pod.
+// createReason finds why a container of a pod with a sandbox cannot be created or started. If no pod can cause the
+// message, it is a runtime fault, otherwise a pod problem.
 func createReason(w cluster.Waiter) group {
 	says := cluster.GeneralText(w, w.Says)
 	broken := facts.ContainerFailed(says)

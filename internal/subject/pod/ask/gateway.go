@@ -28,7 +28,7 @@ type linkSetting struct {
 	name   string
 	wanted int
 	byAll  bool // the kernel also honours the value of "all" (proxy_arp is on if either is)
-	pods   bool // of pods' interfaces, else of the uplink and the tunnels, where packets for pods arrive
+	pods   bool // for pods' interfaces; otherwise for the uplink and tunnels, where packets for pods arrive
 	effect string
 }
 
@@ -103,7 +103,7 @@ func checkLinks(h *probe.Host, pods, inbound []string, six bool) []probe.Result 
 	return out
 }
 
-// wrongSetting is the result about one setting, false if no interface has a wrong value.
+// wrongSetting returns the result about one setting, or false if no interface has a wrong value.
 func wrongSetting(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
 	of := func(name string) string { return fmt.Sprintf("net/ipv%d/conf/%s/%s", s.family, name, s.name) }
 	if value, err := kernel.Sysctl(h, of("all")); s.byAll && err == nil && value == s.wanted {

@@ -19,7 +19,7 @@ const (
 	kubeletAPI    = 10250
 )
 
-// ownNode connects from the pod to its node's kubelet, as a stand-in for any program on the host's network.
+// ownNode connects from the pod to its node's kubelet, which represents any program in the host network.
 func ownNode(ctx context.Context, p *probe.Pass) {
 	if p.From == "" {
 		return
@@ -35,7 +35,7 @@ func ownNode(ctx context.Context, p *probe.Pass) {
 }
 
 // judgeOwnNode judges the result. A node may block its pods for good reasons, so a failure alone is only information.
-// It is a warning if Felix is configured to block them and no policy applies to the pod.
+// It is a warning if Felix is configured to block such packets and no policy applies to the pod.
 func judgeOwnNode(p *probe.Pass, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r

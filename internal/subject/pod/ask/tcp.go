@@ -16,7 +16,7 @@ import (
 // podTCPCheck binds pod.PodTCP to the function that runs it.
 var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
-// unusedPort is TCP port multiplexing (RFC 1078), which practically no program serves. A reset from it proves the path.
+// unusedPort is the port of TCPMUX (RFC 1078), which practically no program serves. A reset from it proves the path.
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {

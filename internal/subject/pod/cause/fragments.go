@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// fragmentsDropped matches a path on which whole packets pass and fragments do not.
+// fragmentsDropped matches a path that passes whole packets but drops fragments.
 func fragmentsDropped(f diagnose.Findings) []diagnose.Case {
 	byPeer := map[string]int{}
 	var out []diagnose.Case

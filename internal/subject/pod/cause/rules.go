@@ -1,8 +1,8 @@
 // Package cause has the causes of faults on pods' paths. In: the findings of a run (diagnose.Findings), about a node
 // and its peers. Out: cases (diagnose.Case), each with its sentence, evidence, the checks it explains and its fix.
 //
-// Rules is the entry point: one Markdown file per cause, and a match in Go, by ID, where data does not suffice. It
-// queries no node and ranks no cause: the checks and package diagnose do. Only the client links it.
+// Rules is the entry point: one Markdown file per cause, and a match in Go, by ID, if data is not enough. It queries no
+// node and ranks no cause: the checks and package diagnose do. Only the client links it.
 package cause
 
 import (
@@ -17,18 +17,18 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go if data is not enough.
 var Rules = sync.OnceValue(func() []*diagnose.Rule {
 	return causefile.Must(files, evidence.Shared().With(own), matches)
 })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own has the conditions that several causes of this subject share.
 var own = causefile.Shared{}
 
-// matches are those in Go, by the ID of their cause.
+// matches has the matches written in Go, by cause ID.
 var matches = map[string]causefile.Match{
 	"fragments-dropped": fragmentsDropped,
 }

@@ -1,5 +1,5 @@
 // Package ask runs the checks of routes and routing rules on a node. It reads routing tables, rules and XFRM policies
-// over netlink, and compares them with Calico's IPAM. The probe alone links it.
+// over netlink, and compares them with Calico's IPAM. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.
@@ -7,7 +7,7 @@ package ask
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// answers has each check of this subject, bound to the function that runs it. Each file adds its own.
+// answers binds each check of this subject to the function that runs it. Each file adds its checks.
 var answers probe.Answers
 
 // Checks returns the checks of this subject, each bound to the function that runs it.

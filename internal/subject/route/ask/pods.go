@@ -27,8 +27,8 @@ const (
 	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
-// bareGrace is how long a starting or terminating pod may have an interface without a route. The plugin creates one
-// right after the other, even on a slow node.
+// bareGrace is how long a starting or terminating pod may have an interface without a route. The plugin creates the
+// route right after the interface, even on a slow node.
 const bareGrace = 1500 * time.Millisecond
 
 // podLinks are the interfaces of this node's pods, and their routes.
@@ -65,7 +65,7 @@ func readPodLinks() (podLinks, error) {
 	return out, nil
 }
 
-// bare are the interfaces that are up and have no route of a single address.
+// bare returns the interfaces that are up but have no route to a single address.
 func (l podLinks) bare() []string {
 	led := map[string]bool{}
 	for _, devices := range l.routes {
@@ -83,7 +83,7 @@ func (l podLinks) bare() []string {
 	return out
 }
 
-// interfaceOf is the name that Calico's CNI plugin gives to a pod's interface on the node.
+// interfaceOf returns the name of a pod's interface on the node, as Calico's CNI plugin chooses it.
 func interfaceOf(pod string) string {
 	sum := sha1.Sum([]byte(strings.Replace(pod, "/", ".", 1))) //nolint:gosec // as Calico does
 	return "cali" + hex.EncodeToString(sum[:])[:11]
@@ -134,7 +134,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// judge compares the pods of one family with their interfaces, false if none has one.
+// judge compares the pods of one family with their interfaces, or returns false if no pod has an interface.
 func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	total := 0
 	var missing, astray, bad, down []string
@@ -182,8 +182,8 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		node.First(astray)), true
 }
 
-// state is the state of an interface without a route. Its route disappears when it is set down, and Felix removes the
-// route of one with its other end down.
+// state is the state of an interface without a route. The route disappears when the interface is set down. Felix
+// removes the route if the other end is down.
 func (l podLinks) state(device string) string {
 	switch {
 	case l.off[device]:

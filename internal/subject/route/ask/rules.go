@@ -57,7 +57,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 }
 
 // reportMainless reports the families, 4 or 6, in which no rule selects the main table and packets do not use its
-// routes. IPv6 uses them without a rule as long as no custom rules exist.
+// routes. Without custom rules, IPv6 uses the main table even without a rule.
 func reportMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
@@ -84,8 +84,8 @@ func reportMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// isUnrouted reports whether the kernel has no route for a packet to a destination of one of some routes. It ignores
-// the node's own addresses, which are in another table, and failed lookups.
+// isUnrouted reports whether the kernel has no route to a destination of the given routes. It ignores the node's own
+// addresses, which are in another table, and failed lookups.
 func isUnrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
 		to := r.To.Addr()
@@ -127,10 +127,10 @@ type routeLookup struct {
 		bool) // by Calico's route in the main table, if it has one
 }
 
-// calicoRoutes finds Calico's routes in the main table, regardless of rules before that table. If it has none to an
-// address of one of its own blocks, as with BGP down, the result has no device.
+// calicoRoutes finds Calico's routes in the main table, regardless of rules before that table. If there is no route to
+// an address of a block, for example with BGP down, the result has no device.
 func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
-	// If a table cannot be read, the check assumes no route of Calico and claims nothing.
+	// If a table cannot be read, the check assumes that there is no Calico route, and claims nothing.
 	all, _ := kernel.Routes(f, kernel.TableMain, maxRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"
@@ -147,7 +147,7 @@ func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bo
 }
 
 // longestMatch is the route with the longest prefix, if it leads to an interface. The blackhole of the node's own block
-// leads nowhere.
+// has no interface.
 func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 	best := kernel.Route{}
 	for _, r := range all {
@@ -162,8 +162,8 @@ func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 		true
 }
 
-// findDiversion finds the first packet that takes another route with its source address than without. Lookups that were
-// skipped because ctx ended are its error.
+// findDiversion finds the first packet whose source address changes its route. Lookups that were skipped because ctx
+// ended are its error.
 func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []probe.Target, ask routeLookup) (
 	probe.Result, error) {
 	var node, pods []sender
@@ -182,7 +182,7 @@ func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []prob
 				return diversion(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
 			}
 		}
-		if !ok || !plain.Calicos { // the CNI of a cloud routes its pods by rules
+		if !ok || !plain.Calicos { // a cloud CNI routes its pods with rules
 			continue
 		}
 		senders := node
@@ -209,12 +209,12 @@ func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []prob
 	return probe.Found(probe.OK, "%d foreign rules, but they do not change the route of packets to pods", len(rules)), nil
 }
 
-// ruleOf is the rule that selects a route's table, -1 if none does.
+// ruleOf returns the rule that selects a route's table, or -1.
 func ruleOf(rules []kernel.Rule, way node.Leads) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
 }
 
-// rejectingRule is the rule that drops or rejects all packets from a sender to an address, -1 if none does.
+// rejectingRule returns the rule that drops or rejects all packets from a sender to an address, or -1.
 func rejectingRule(rules []kernel.Rule, from sender, to netip.Addr) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool {
 		return r.Rejects && r.From.IsValid() && r.From.Contains(from.addr) && (r.In == "" || r.In == from.in) &&

@@ -32,7 +32,7 @@ var targetWord = map[string]string{probe.KindNode: "node", probe.KindPeer: "node
 // misdirection is a route or rule, and the targets that it affects.
 type misdirection struct {
 	route  kernel.Route
-	rule   *kernel.Rule // it drops packets itself; nil = the route does
+	rule   *kernel.Rule // the rule that drops packets; nil = the route does
 	family int
 	nodes  []string
 	hits   []string
@@ -134,8 +134,8 @@ func (m misdirection) name() string {
 	return m.route.String()
 }
 
-// findRejecting is the rule that drops all packets from this node to a target, nil if none does. An earlier table,
-// other than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
+// findRejecting returns the rule that drops all packets from this node to a target, or nil. If an earlier table (other
+// than local) may have a route, the kernel's own lookup counts.
 func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
 	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the other targets' protocol is unknown

@@ -89,7 +89,7 @@ func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []des
 	return out
 }
 
-// matchUntracked are the rules that match one of these, each once. local are the addresses of pods here.
+// matchUntracked returns the rules that match a destination, without duplicates. local has the addresses of pods here.
 func matchUntracked(rules []kernel.PacketRule, targets []destination, local []netip.Addr) []probe.Result {
 	var out []probe.Result
 	seen := map[string]bool{}

@@ -22,7 +22,7 @@ type entry struct {
 	metric    int
 }
 
-// routeView is what is needed to judge routes of one family: the owners of addresses, and the kernel's table.
+// routeView has the data for judging routes of one family: the owners of addresses, and the kernel's table.
 type routeView struct {
 	nodes  map[netip.Addr]string // the owner of an address, on the network or inside a tunnel
 	pools  []probe.Target
@@ -69,8 +69,8 @@ const (
 	byHand = "by hand"
 )
 
-// nextHop is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
-// their own. If a gateway's owner is unknown, the device decides.
+// nextHop returns the destination of packets to a block if that is not the block's node, or else "". Tunnels that Felix
+// fills have special gateways. If a gateway's owner is unknown, the device decides.
 func (a routeView) nextHop(l ipamBlock) (string, error) {
 	to := l.prefix.Addr()
 	if !l.prefix.IsSingleIP() {
@@ -100,8 +100,8 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 	case felixTunnel(way.Device) && whose == "":
 		return "", nil
 	case wider:
-		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may
-		// know the block, unless it never sees its packets.
+		// A wider route, such as the default route, is not for the block. But if it also leads to the node, a router may have
+		// a route to the block, unless encapsulation hides the packets from it.
 		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
 			return noRoute, nil
 		}
@@ -119,8 +119,8 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 	return fmt.Sprintf("to %s %s by %s", whose, way.Gateway, way.Device), nil
 }
 
-// overlap is an interface of this node with a range that equals or is inside another node's block, as text. The kernel
-// sends packets for the pods there to that interface. A wider range yields to the block's route.
+// overlap returns, as text, an interface of this node whose range is within another node's block. The kernel sends
+// packets for the pods there to that interface. A wider range yields to the block's route.
 func (a routeView) overlap(l ipamBlock) (device, text string) {
 	own := func(to netip.Addr) bool {
 		return slices.ContainsFunc(a.links, func(d kernel.Link) bool { return d.Has(to) })
@@ -156,15 +156,15 @@ func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	})
 }
 
-// byFelix reports whether Felix, and not BIRD, sets the routes to a block: always for VXLAN pools, for others if it is
-// so configured.
+// byFelix reports whether Felix, and not BIRD, sets the routes to a block: always for VXLAN pools, for other pools only
+// if configured.
 func (a routeView) byFelix(l ipamBlock) bool {
 	return a.encapsulated(l, probe.AttrVXLAN) || a.inPool(l, func(t probe.Target) bool {
 		return t.Attrs[probe.AttrMakers] == probe.MakersFelix || t.Attrs[probe.AttrMakers] == probe.MakersBoth
 	})
 }
 
-// nodesOf lists the different nodes to which some gateways belong.
+// nodesOf lists the nodes that own the given gateways, without duplicates.
 func (a routeView) nodesOf(gateways []netip.Addr) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -177,7 +177,7 @@ func (a routeView) nodesOf(gateways []netip.Addr) []string {
 	return out
 }
 
-// felixTunnel reports whether routes on a device may have gateways other than a node's own address. Those on tunl0 may
+// felixTunnel reports whether routes on a device may have gateways other than a node's own address. Routes on tunl0 may
 // not.
 func felixTunnel(device string) bool {
 	return slices.ContainsFunc(node.Encapsulations,

@@ -92,7 +92,7 @@ func flowsOf(p *probe.Pass) []flow {
 	return out
 }
 
-// matchPolicies are the policies that match one of the packets, each once, with the first such packet.
+// matchPolicies returns the policies that match a packet, without duplicates, each with its first packet.
 func matchPolicies(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	type hit struct{ policy, flow, count int }
 	var hits []hit

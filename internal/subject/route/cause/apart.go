@@ -13,7 +13,7 @@ import (
 // pingChecks are the checks whose answers refute a dead peer; nodesApart then replaces that cause.
 var pingChecks = []string{link.NodePing.ID, pod.PodPing.ID}
 
-// nodesApart matches two nodes that cannot reach each other, while a third node reaches both.
+// nodesApart matches two nodes that cannot reach each other but are both reachable from a third node.
 func nodesApart(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	done := map[string]bool{}

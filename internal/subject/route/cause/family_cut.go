@@ -40,12 +40,12 @@ func familyCutOff(f diagnose.Findings) []diagnose.Case {
 	return nil
 }
 
-// resolves and addressless report whether a neighbour resolved an address on the link, or could not: for the latter see
+// resolves reports whether a neighbour resolved an address on the link. addressless reports whether it could not: see
 // address-unanswered.
 func resolves(r diagnose.Finding) bool { return r.Facts.Str(link.FactNeighbour) == "reachable" }
 
-// bySelf returns the answers, pings too, that neighbours got from the node's own addresses of a family. If the
-// neighbour itself has no route, that proves nothing about the node, nor does the ssh port, which may be closed.
+// bySelf returns the answers, including pings, that neighbours got from the node's addresses of a family. A neighbour
+// without a route proves nothing about the node, and neither does the ssh port, which may be closed.
 func bySelf(f diagnose.Findings, family int) evidence.Reached {
 	var out evidence.Reached
 	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {

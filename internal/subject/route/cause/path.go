@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// seenOn weighs a result read on the node: proof if packets are being lost, else a warning of what will be.
+// seenOn weighs a result read on the node: proof if packets are being lost, otherwise a warning of a future loss.
 func seenOn(r diagnose.Finding, lost []diagnose.Finding) []diagnose.Clue {
 	if len(lost) == 0 {
 		return diagnose.Suggests([]diagnose.Finding{r})
@@ -52,7 +52,7 @@ func podInterfaceSetting(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// routeDrops is fail2ban/fail2ban#104 and its like.
+// routeDrops is fail2ban/fail2ban#104 and similar faults.
 func routeDrops(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Of(route.RouteSpecial.ID) {
@@ -66,7 +66,7 @@ func routeDrops(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// dropsBy returns the case of one route; false if it is none.
+// dropsBy returns the case of one route, or false if the route is not at fault.
 func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	text, kind := r.Facts.Str(route.FactRoute), r.Facts.Str(route.FactRouteType)
 	if text == "" {
@@ -124,7 +124,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	return c, true
 }
 
-// makerOf returns the route's origin, as far as its protocol shows it: "ip route" without a protocol writes boot.
+// makerOf returns the route's origin, if its protocol shows it: "ip route" without a protocol writes boot.
 func makerOf(r diagnose.Finding) string {
 	if proto := r.Facts.Str(route.FactRouteProto); proto != "boot" {
 		return "protocol " + proto
@@ -141,7 +141,7 @@ func typedRoute(r diagnose.Finding) string {
 	return typed
 }
 
-// rejectedBy returns the case of a routing rule that itself drops packets.
+// rejectedBy returns the case of a routing rule that drops packets.
 func rejectedBy(f diagnose.Findings, r diagnose.Finding, rule string) diagnose.Case {
 	hits, lost := diagnose.ListOf(r, route.FactMeant), lostBy(f, r)
 	c := diagnose.Case{
@@ -177,15 +177,15 @@ func lostBy(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	node := diagnose.NodeOf(r)
 	return diagnose.Keep(evidence.BadPaths(f, diagnose.FamilyOf(r), slices.Compact(of)), func(p diagnose.Finding) bool {
 		return node == "" || diagnose.NodeOf(p) == "" ||
-			diagnose.NodeOf(p) == node // the way to another node is another route's
+			diagnose.NodeOf(p) == node // another node has another route
 	})
 }
 
-// routeArg returns a route to delete: its type, which must be one that drops, its range and its table.
+// routeArg returns a route to delete: its type (which must drop packets), its range and its table.
 func routeArg(kind, route, match string) diagnose.Arg {
 	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit", "local"}, kind)
 	if address, err := netip.ParsePrefix(match); kind == "local" && err == nil && address.IsSingleIP() {
-		known = false // it may be one of the node's own addresses, which the node needs
+		known = false // it may be an address of the node, which the node needs
 	}
 	return diagnose.CheckedArg(route, known && diagnose.IsBlock(match), "ROUTE")
 }

@@ -41,7 +41,7 @@ func peerFault(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// losesBack reports whether a cause on another node explains what that node loses on the way to this one.
+// losesBack reports whether a cause on another node explains that node's losses on the path to this node.
 func losesBack(there diagnose.Findings, c diagnose.RemoteCause, node string) bool {
 	paths := []string{link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID}
 	lost := diagnose.Keep(evidence.LostTowards(there, node), func(r diagnose.Finding) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// touched NODE returns the results that prove that a node answers something.
+// touched NODE returns the results that prove that a node answers.
 func touched(f diagnose.Findings, args ...string) []diagnose.Finding {
 	node := args[0]
 	var out []diagnose.Finding
@@ -27,7 +27,7 @@ func touched(f diagnose.Findings, args ...string) []diagnose.Finding {
 	return out
 }
 
-// nodeCutOff matches a node that reaches no other.
+// nodeCutOff matches a node that reaches no other node.
 func nodeCutOff(f diagnose.Findings) []diagnose.Case {
 	silent, lives, seen := evidence.Pinged(f)
 	if len(lives) > 0 || len(silent) == 0 || f.Fine(datastore.DatastoreLatency.ID) {

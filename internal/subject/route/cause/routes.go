@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What blocksOf adds to the facts of a result, for the files.
+// Facts that blocksOf adds to a result, for the Markdown files.
 const (
 	factBlock     probe.Fact = "block"            // the first of the blocks
 	factOne       probe.Fact = "one"              // the first owner of that
@@ -21,8 +21,8 @@ const (
 	factElsewhere probe.Fact = "owners_elsewhere" // list of all other nodes that own one
 )
 
-// blocksOf LIST [any] are the failed results of route-blocks that list blocks there, or all of them, and whose these
-// are. The owners come by block, in which no condition of a file can look.
+// blocksOf LIST [any] returns the failed results (any: all results) of route-blocks with blocks in the list, and adds
+// the blocks' owners. Conditions in Markdown files cannot look up owners by block.
 func blocksOf(f diagnose.Findings, args ...string) []diagnose.Finding {
 	of, list := f.Failed(route.RouteBlocks.ID), probe.Fact(args[0])
 	if len(args) > 1 {
@@ -60,7 +60,7 @@ func blocksOf(f diagnose.Findings, args ...string) []diagnose.Finding {
 	return out
 }
 
-// pathsTo FAMILY NODES are the results that follow from broken paths to some nodes, which come in one text with commas.
+// pathsTo FAMILY NODES returns the results that follow from broken paths to some nodes. NODES is separated by commas.
 func pathsTo(f diagnose.Findings, args ...string) []diagnose.Cover {
 	family, _ := strconv.Atoi(args[0])
 	var out []diagnose.Cover

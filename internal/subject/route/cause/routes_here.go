@@ -38,8 +38,8 @@ func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// ofPods returns the bad results about some of this node's pods, those from inside them, and those of Services, which
-// may have a server there.
+// ofPods returns the bad results about some of this node's pods, results from inside them, and results about Services,
+// which may have an endpoint there.
 func ofPods(f diagnose.Findings, family int, pods []string) []diagnose.Cover {
 	var out []diagnose.Cover
 	services := []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID,

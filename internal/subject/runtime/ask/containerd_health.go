@@ -51,7 +51,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(node.NoSocketHere(err, kind, known))
 		return
 	}
-	// Dial once directly: gRPC hides whether a connection was refused or denied.
+	// Dial once directly: gRPC does not show whether a connection was refused or denied.
 	if r, ok := reach.Dialable(ctx, p.Host, socket); !ok {
 		p.Report(r.On(socket).With(probe.FactSocket, socket))
 		return

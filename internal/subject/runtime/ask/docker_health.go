@@ -24,7 +24,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = node.SocketDocker
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "docker" {
-		// A connection could start docker: systemd listens on the socket of an inactive one.
+		// A connection could start docker: systemd listens on the socket of an inactive docker.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}

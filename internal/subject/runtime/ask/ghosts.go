@@ -198,7 +198,7 @@ func processes(ctx context.Context, runtime claimant, all []claim) (found []clai
 	return found, unanswered
 }
 
-// processProblem describes why a process does not run, "" if it does.
+// processProblem describes why a process does not run, or "" if it does.
 func processProblem(h *probe.Host, pid int) string {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

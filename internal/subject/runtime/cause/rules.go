@@ -1,8 +1,8 @@
 // Package cause explains faults of container runtimes, and of pods that they fail to start.
 //
-// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix.
-// Rules is the entry point: one Markdown file per cause, with a match in Go where the file's data does not suffice.
-// The package runs no checks. Only the client links it, never the probe.
+// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix. Rules
+// is the entry point: one Markdown file per cause, with a match in Go if the file's data is not enough. The package
+// runs no checks. Only the client links it, never the probe.
 package cause
 
 import (

@@ -24,8 +24,8 @@ var runtimeGone = append(evidence.AboutService(logs.ServiceContainerd, logs.Serv
 // fixOfRuntime names the fix for a runtime that serves CRI itself: its commands do not query Docker.
 var fixOfRuntime = map[string]string{"containerd": "by-cri", "cri-o": "by-cri"}
 
-// runtimeStuck is the most that can be concluded while no probe gets onto the node: the runtime starts nothing. Once
-// containerd-health, cri-health or docker-health has an answer from the node, the causes of those checks say more.
+// runtimeStuck matches a runtime that starts no container while no probe can run on the node. Once containerd-health,
+// cri-health or docker-health has an answer from the node, the causes of those checks are more precise.
 func runtimeStuck(f diagnose.Findings) []diagnose.Case {
 	placed := slices.DeleteFunc(evidence.NotPlaced(f, facts.ReasonRuntime), evidence.SilentExec)
 	said := evidence.KubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)
@@ -72,7 +72,7 @@ func runtimeStuck(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// hasReason reports whether an event gives the reason why the runtime creates no sandbox. A timeout is no reason.
+// hasReason reports whether an event has the reason why the runtime creates no sandbox. A timeout is no reason.
 func hasReason(f diagnose.Findings) bool {
 	pods := diagnose.Keep(evidence.WaitingPods(f, facts.StartsSandbox, facts.StartsContainer),
 		func(r diagnose.Finding) bool {

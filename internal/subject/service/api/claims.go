@@ -90,8 +90,8 @@ func isIgnored(svc *corev1.Service) bool {
 }
 
 // isByTenant reports whether a tenant may have chosen a Service's address, in its spec or its load balancer status. A
-// tenant's rights in a namespace may include both. The cluster's own namespaces belong to no tenant. The node's own
-// checks show whether kube-proxy applies the Service.
+// tenant's rights in a namespace may include both. System namespaces do not belong to tenants. The node's own checks
+// show whether kube-proxy applies the Service.
 func isByTenant(s *cluster.Snapshot, svc *corev1.Service) bool {
 	return svc.Namespace != metav1.NamespaceSystem && !slices.Contains(s.CalicoIn, svc.Namespace)
 }

@@ -165,7 +165,7 @@ func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 		With(service.FactHandle, rule.Handle)
 }
 
-// judge sets the status of a redirected Service, by what answers at the destination.
+// judge sets the status of a redirected Service by the server that answers at the destination.
 func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
 		r.Saw += "; that server can serve the Service's clients"
@@ -184,8 +184,8 @@ func (f followed) severity() probe.Status {
 	return probe.Warn
 }
 
-// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched them, or they
-// stay on this node.
+// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched the packets, or
+// they stay on this node.
 func (f follower) judgeUntranslated(ctx context.Context, s followed, accepted bool) probe.Result {
 	r := probe.Found(probe.Info, "packets for %s leave with that address: no kube-proxy rule translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
@@ -299,7 +299,7 @@ func redirectingRule(rules []kernel.PacketRule, s followed, sent netip.AddrPort,
 	return best, found > 0
 }
 
-// ports are the first few of some addresses with ports.
+// ports returns the first few addresses with ports.
 func ports(all []netip.AddrPort) string {
 	var out []string
 	for _, a := range all {

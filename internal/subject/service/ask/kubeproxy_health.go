@@ -141,7 +141,7 @@ func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	return age, err == nil && !listens
 }
 
-// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, "" if none.
+// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, or "".
 func connectingTo(h *probe.Host, pid int) string {
 	inodes, at := node.SocketsOf(h, pid), ""
 	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
@@ -155,7 +155,7 @@ func connectingTo(h *probe.Host, pid int) string {
 	return at
 }
 
-// published judges the rules that kube-proxy has written to the kernel, false if they are not visible.
+// published judges the rules that kube-proxy has written to the kernel, or returns false if they are not visible.
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":

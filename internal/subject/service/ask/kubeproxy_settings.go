@@ -25,7 +25,7 @@ type proxySettings struct {
 	Linux            struct{ MasqueradeAll bool }
 }
 
-// readProxySettings queries kube-proxy itself, false if it does not report them.
+// readProxySettings queries kube-proxy, and returns false if it does not report its settings.
 func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
 	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Options{Most: 64 << 10})
 	if err != nil || page.Code != http.StatusOK {
@@ -61,7 +61,7 @@ func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	return r
 }
 
-// masquerades is the setting that masquerades packets of pods to a Service, "" if none does.
+// masquerades is the setting that masquerades packets of pods to a Service, or "".
 func (s proxySettings) masquerades(pools []netip.Prefix) string {
 	if s.IPTables.MasqueradeAll || s.NFTables.MasqueradeAll || s.Linux.MasqueradeAll {
 		return "masqueradeAll"

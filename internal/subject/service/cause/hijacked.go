@@ -103,7 +103,7 @@ func networkArg(route string) diagnose.Arg {
 	return diagnose.CheckedArg(words[1], diagnose.IsBlock(words[1]) || err == nil && a.Zone() == "", "NETWORK")
 }
 
-// fixOfWall names the fixes that remove a rule from a firewall, except nftables: that is the cause's own fix.
+// fixOfWall names the fixes that remove a rule from a firewall, except nftables, for which the cause's own fix applies.
 var fixOfWall = map[string]string{kernel.WallLegacy: "legacy-rule", kernel.WallNFT: "iptables-rule"}
 
 // iptablesOf returns the program that shows the rules of one of the two kinds of iptables.
@@ -132,7 +132,7 @@ func takenFrom(r diagnose.Finding) []diagnose.Cover {
 		{Check: service.ServiceNodePort.ID, About: name}}
 }
 
-// hijackShows returns what on-call sees of it: calico-node's last log lines, and how the Service answers.
+// hijackShows returns the symptoms that on-call sees: calico-node's last log lines, and how the Service answers.
 func hijackShows(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	if !strings.HasPrefix(r.Target, apiService+" ") {
 		return evidence.ToService(f.Failed(dns.DNSCluster.ID))

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// policyWithoutAPI matches a policy that blocks the cluster's own pods from the API server.
+// policyWithoutAPI matches a policy that blocks system pods from the API server.
 func policyWithoutAPI(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Failed(facts.CheckAPIPolicies) {

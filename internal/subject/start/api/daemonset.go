@@ -18,12 +18,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// refusalLife is how long a refusal counts as current. The controller retries after at most 1000 s
-// (client-go, util/workqueue). An event recorder that has written 25 events of one object writes another each 5 min
-// (client-go, tools/record).
+// refusalLife is how long a refusal counts as current. The controller retries after at most 1000 s (client-go,
+// util/workqueue). After 25 events of one object, an event recorder writes one event every 5 min (client-go,
+// tools/record).
 const refusalLife = 1000*time.Second + 5*time.Minute
 
-// withSkipReason adds to the result about the missing pod why the node has none, as far as the DaemonSets show it.
+// withSkipReason adds the reason why the node has no pod to the result, if the DaemonSets show it.
 func withSkipReason(s *cluster.Snapshot, r probe.Result) probe.Result {
 	switch {
 	case s.Sets.Err != nil:
@@ -98,8 +98,8 @@ func skipReason(set *appsv1.DaemonSet, n *corev1.Node) (reason, text, by string)
 	return "", "", ""
 }
 
-// isToleratedByController reports whether the DaemonSet controller adds a toleration for a taint to all pods on the
-// node's own network, such as calico-node's (pkg/controller/daemon/util).
+// isToleratedByController reports whether the DaemonSet controller adds a toleration for a taint to all pods in the
+// host network, such as calico-node (pkg/controller/daemon/util).
 func isToleratedByController(t corev1.Taint) bool {
 	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
 		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoPod reports the state of the node's calico-node pod, and why there is none.
+// CalicoPod reports the state of the node's calico-node pod, or why there is no pod.
 func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	defer func() {
 		for _, r := range append(calicoHistory(s), s.Ignored()...) {
@@ -257,7 +257,7 @@ func lastRun(c corev1.ContainerStatus, now time.Time) string {
 		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), probe.Age(now.Sub(t.FinishedAt.Time)), text)
 }
 
-// lateness is warn for something that began recently, and fail for something that should be done by now.
+// lateness is warn for a recent start, and fail for work that should already be done.
 func lateness(age time.Duration) probe.Status {
 	if age < cluster.Patience {
 		return probe.Warn
@@ -314,8 +314,8 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	over := ready && s.Now.Sub(now.StartedAt.Time) > cluster.Recent
 	switch {
 	case !killed || !near || last.Reason == "OOMKilled" || over:
-	// This container completed its start-up: its own probe shows it, or its age does. The kubelet also kills it for a
-	// dead BIRD, or for a load that is gone by now.
+	// This container completed its start-up: its own probe shows it, or its age does. The kubelet also kills it for a dead
+	// BIRD, or for a load that is already gone.
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
 		r.Saw = fmt.Sprintf("the previous container was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the new one is ready",

@@ -22,8 +22,8 @@ var startupBudgetCheck = answers.To(start.StartupBudget, startupBudget)
 const factTrip probe.Fact = "trip_ms" // one request to the datastore
 
 const (
-	// startupCalls is about how many sequential requests a start of calico-node sends, between 12 and 20 (startup.go,
-	// tunnel addresses).
+	// startupCalls is the approximate number of sequential requests in a start of calico-node, between 12 and 20
+	// (startup.go, tunnel addresses).
 	startupCalls = 20
 	// startupWork is the CPU time of a start besides the requests: three programs run one after the other until Felix
 	// answers. In the incident, the log of an idle node covered 0.7 s, without the starts of the programs themselves.
@@ -67,7 +67,7 @@ func measure(h *probe.Host, budget time.Duration) probe.Result {
 		return node.Unseen(err)
 	}
 	late, spent := probe.Warn, probe.Fail
-	if over { // it did come up, perhaps slowly because the whole cluster was starting
+	if over { // start-up succeeded, perhaps slowly because the whole cluster was starting
 		late, spent = probe.Info, probe.Warn
 	}
 	status := probe.OK

@@ -12,7 +12,7 @@ import (
 )
 
 // hanging returns one finding whose Saw states how long an init container has been hanging and what its process does
-// now. Several causes begin their sentence with it. It is not evidence.
+// now. Several causes begin their sentence with this finding. It is not evidence.
 func hanging(f diagnose.Findings, name ...string) []diagnose.Finding {
 	api := diagnose.Keep(evidence.InitByAPI(f),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Container) == name[0] })

@@ -35,7 +35,7 @@ func calicoOutOfMemory(f diagnose.Findings) []diagnose.Case {
 			diagnose.Seconds(diagnose.Num(ended, facts.Lived)))
 	}
 	// The counter covers the container's whole life and any reason for a kill. So it is proof only if the container is
-	// unhealthy now and the node has memory.
+	// unhealthy now and the node has free memory.
 	limited := func(r diagnose.Finding) bool { return r.Facts[host.FactLimited] == true }
 	if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
 		c.For[0].Weight = diagnose.Proof

@@ -32,7 +32,7 @@ func ended(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(min(lineWeight(f), diagnose.Strong), lines)
 }
 
-// loggedDown covers what follows from such a line if calico-node may be down because of it.
+// loggedDown covers the consequences of such a line if calico-node may be down because of it.
 func loggedDown(f diagnose.Findings, _ ...string) []diagnose.Cover {
 	if lineWeight(f) == diagnose.Hint {
 		return nil
@@ -40,7 +40,8 @@ func loggedDown(f diagnose.Findings, _ ...string) []diagnose.Cover {
 	return slices.Concat(diagnose.Covers(logs.CalicoLog.ID), evidence.CalicoDown, evidence.NotStarted)
 }
 
-// startsOver reports whether runit may have restarted Felix in a container that keeps running: nothing in it is ready.
+// startsOver reports whether runit may have restarted Felix in a container that keeps running: the container is not
+// ready.
 func startsOver(f diagnose.Findings) bool {
 	return len(f.Bad(facts.CheckCalicoPod)) > 0 && len(f.Bad(felix.FelixReady.ID)) > 0
 }

@@ -22,7 +22,7 @@ type estimate struct {
 	startup, budget, far, calls, work, stretch float64
 }
 
-// way returns the seconds that the round trips to the datastore alone take.
+// way returns the seconds that only the round trips to the datastore take.
 func (e estimate) way() float64 { return e.far / 1000 * e.calls }
 
 func estimateOf(f diagnose.Findings) (estimate, bool) {
@@ -53,8 +53,8 @@ func budgetOf(f diagnose.Findings) float64 {
 	return 0
 }
 
-// timeFor returns the setting that allows a start of so many seconds plus half of that. It changes the probe that sets
-// the budget: a startup probe delays the liveness probe.
+// timeFor returns the setting that allows a start of one and a half times this many seconds. It changes the probe that
+// sets the budget: a startup probe delays the liveness probe.
 func timeFor(f diagnose.Findings, startup float64) map[string]diagnose.Arg {
 	const limit = 3600 // the duration is one node's report, and the setting applies to all nodes
 	whole := min(limit, max(60, int(min(startup, limit)*1.5/10+1)*10))
@@ -75,8 +75,8 @@ func eachCPU(r diagnose.Finding) float64 {
 	return load / max(1, cpus)
 }
 
-// loadMuch is the load for each CPU from which node-load warns. In incident 002 the broken nodes had more than ten,
-// their peers less than one.
+// loadMuch is the load for each CPU from which node-load warns. In incident 002, broken nodes had more than ten and
+// healthy nodes less than one.
 const loadMuch = 4
 
 // startUnderLoad matches a start that the node's load makes too slow (incident 002).
@@ -183,7 +183,7 @@ func startFarDatastore(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// startOutlastsBudget is the most that the API alone shows of incidents 002 and 004b: the probe killed calico-node.
+// startOutlastsBudget matches incidents 002 and 004b by the API alone: a failed liveness probe got calico-node killed.
 func startOutlastsBudget(f diagnose.Findings) []diagnose.Case {
 	short := f.Failed(facts.CheckCalicoBudget)
 	if len(short) == 0 {

@@ -25,8 +25,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Checks returns the checks that need the API alone, bound to a Snapshot, in display order. With a nil Snapshot they
-// can be listed and explained, not run.
+// Checks returns the checks that need the API alone, bound to a Snapshot, in display order. With a nil Snapshot, checks
+// can be listed and explained, but not run.
 func Checks(s *cluster.Snapshot) []*probe.Check {
 	return slices.Concat(
 		kubeletapi.Checks(s), podapi.Checks(s), // the node and its pods

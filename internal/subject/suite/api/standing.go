@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Standing is the state of a node in a list of nodes, from objects of the API that are read for all nodes at once.
+// Standing is the state of a node in a list of nodes, from API objects that are read for all nodes at once.
 type Standing struct {
 	Node   string
 	Status probe.Status // the worst of the checks node-ready, node-lease and calico-pod

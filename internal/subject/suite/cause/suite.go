@@ -27,22 +27,22 @@ import (
 	startcause "github.com/calico-probe/calico-probe/internal/subject/start/cause"
 )
 
-// rules are those of all subjects, read once and shared. Where two causes are equal in all that diagnose.Explain sorts
-// by, the earlier one comes first: a subject comes before those that do not work without it, and within a subject IDs
-// are in the alphabet's order, as the files are.
+// rules are the rules of all subjects, read once and shared. If two causes are equal in diagnose.Explain's sort keys,
+// the earlier rule is first. A subject precedes the subjects that depend on it. Within a subject, IDs are in
+// alphabetical order.
 var rules = sync.OnceValue(func() []*diagnose.Rule {
 	return slices.Concat(
 		kubeletcause.Rules(), runtimecause.Rules(), hostcause.Rules(), // without them nothing runs on the node
-		placementcause.Rules(), startcause.Rules(), cnicause.Rules(), // nor does calico-node start
+		placementcause.Rules(), startcause.Rules(), cnicause.Rules(), // calico-node does not start
 		datastorecause.Rules(), felixcause.Rules(), // nor work
 		servicecause.Rules(), dnscause.Rules(),
 		linkcause.Rules(), bgpcause.Rules(), routecause.Rules(), overlaycause.Rules(), // what carries packets, lowest first
 		firewallcause.Rules(), podcause.Rules(), // what may be meant to stop them
-		nodestatecause.Rules(), // a difference to a healthy node, which fits where nothing else does
+		nodestatecause.Rules(), // a difference to a healthy node, if no other cause fits
 	)
 })
 
-// All returns all rules in their order, and what the engine has to know of the subjects.
+// All returns all rules in order, and the subject data that the engine needs.
 func All() diagnose.Suite {
 	return diagnose.Suite{Rules: rules(), Lost: evidence.LostTowards, Paths: evidence.PathChecks,
 		Whole: link.NodeUplink.ID, Implies: evidence.Closes}

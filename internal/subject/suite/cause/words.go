@@ -27,11 +27,10 @@ import (
 //go:embed checks
 var files embed.FS
 
-// Words returns the words of a check: its question, and what each answer means.
+// Words returns the texts of a check: its question, and the meaning of each answer.
 func Words(check string) causefile.CheckWords { return words()[check] }
 
-// words are those of the checks that read what components logged and of those that the client answers, which no
-// subject has, and those of every subject.
+// words has the texts of all checks: those of every subject, of the log checks, and of the client's own checks.
 var words = sync.OnceValue(func() map[string]causefile.CheckWords {
 	all := causefile.MustChecks(files)
 	for _, of := range []map[string]causefile.CheckWords{
