@@ -36,8 +36,7 @@ type World struct {
 	Probes bool
 	// Scope returns how many nodes Mesh would place probes on, and in which cluster. It may be nil.
 	Scope func(ctx context.Context, nodes []string, selector string) (string, error)
-	// Triage judges nodes by API data only: the named nodes, the nodes that match a selector, or all. It creates
-	// nothing.
+	// Triage judges nodes by API data and creates nothing: the named nodes, those that match a selector, or all.
 	Triage func(ctx context.Context, nodes []string, selector string) (report.Fleet, error)
 	// Run examines one node.
 	Run func(ctx context.Context, node string, how How) (report.Run, report.Document, error)
@@ -71,7 +70,7 @@ type Server struct {
 	byHTTP bool     // set before serving
 	secret [32]byte // random for each process: it signs each question, so that an answer cannot serve another question
 
-	serving context.Context //nolint:containedctx // its end cancels every call, whose context from the SDK would live longer
+	serving context.Context //nolint:containedctx // its end cancels every call: the SDK's context of a call outlives it
 	end     context.CancelFunc
 }
 

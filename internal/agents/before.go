@@ -60,8 +60,7 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	return checkNodes(in.Node)
 }
 
-// The questions to a person before a tool creates something; "" = it creates nothing. The arguments are already
-// checked.
+// The questions to a person before a tool creates something; "" = no question. The arguments are already checked.
 
 func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {

@@ -16,8 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// Cluster has the functions that a Server needs from a cluster. All honour their context, and are safe for concurrent
-// use.
+// Cluster has the cluster functions that a Server needs. All honour their context, and are safe for concurrent use.
 type Cluster struct {
 	// Node returns the node with this name or address; "" = no such node.
 	Node func(ctx context.Context, nameOrAddress string) (string, error)

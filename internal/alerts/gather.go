@@ -48,7 +48,7 @@ type crowd struct {
 	nodes map[string]bool
 }
 
-// single reports whether a job is about one node and was never started.
+// single reports whether a job waits, is about one node, and was never started.
 func (j *Job) single() bool { return j.State == Queued && j.Attempts == 0 && !j.Procedure.Many }
 
 // crowdOf returns the crowd of the existing jobs. The caller holds mu.
