@@ -56,7 +56,7 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 		ask("get", "", "nodes"), ask("list", calico, "ippools"), ask("list", calico, "felixconfigurations"),
 		ask("get", calico, "clusterinformations"), ask("update", calico, "clusterinformations"),
 	}
-	if typha := s.CalicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // with Typha, Typha makes these requests
+	if typha := s.CalicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else Typha does
 		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
 			ask("list", "", "serviceaccounts"), ask("watch", "networking.k8s.io", "networkpolicies"),
 			ask("watch", calico, "felixconfigurations"))

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MostStreams is how many logs a wave reads at a time, or how many probes it keeps: each is a connection through the
-// API server to a kubelet.
+// MostStreams limits the logs that a wave reads at a time, and the probes that it keeps. Each is a connection through
+// the API server to a kubelet.
 const MostStreams = 48
 
 // waveStart is the time limit for a probe of a wave to start. --start-timeout extends it.
@@ -39,8 +39,8 @@ type Wave struct {
 	traced atomic.Int32 // on how many nodes a second probe searched for dropped packets
 }
 
-// StartWave prepares what the probes of many nodes share. r is the run of the first of them. Before it creates
-// anything it returns Agree's error, or an *injector.PlacementError if no namespace accepts the pods.
+// StartWave prepares what the probes of many nodes share. r is the first node's run. It creates nothing if it returns
+// Agree's error, or an *injector.PlacementError because no namespace accepts the pods.
 func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
 	nodes []*corev1.Node,
 ) (*Wave, error) {
@@ -119,7 +119,7 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 const maxTraced = 8
 
 // trace sends a second probe to find the filter that drops packets, as in a run of one node. It does so only if most
-// BGP sessions of the node are down: if only one of many peers is lost, that peer has the filter.
+// BGP sessions of the node are down: if one of many peers is lost, that peer has the filter.
 func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	down, all := peers(r.Seen.Bad(bgp.BGPSession.ID)), peers(r.Seen.Of(bgp.BGPSession.ID))
 	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.suite).Untraced() ||
@@ -157,7 +157,7 @@ func peers(sessions []diagnose.Finding) int {
 	return len(with)
 }
 
-// Try has a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
+// Try lets a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
 // reports why the answer is missing.
 func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
 	snap := w.survey.Of(n)
