@@ -21,8 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestAlertsMany fires an alert for each of forty nodes, and for one that runs: a real Alertmanager tells of each by
-// itself, and serve looks at all nodes together. What little begins before the others are there is of single nodes.
+// TestAlertsMany fires alerts for forty nodes, one of which runs. A real Alertmanager sends each alert separately, and
+// serve examines all nodes together. Only the few jobs that start before the other alerts arrive are about single
+// nodes.
 func TestAlertsMany(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)

@@ -523,8 +523,8 @@ func (s serving) jobs(t testing.TB) []string {
 	return out
 }
 
-// TestAlerts fires an alert about a node that is broken: a real Alertmanager, with the
-// receiver of docs/alerts.md, tells serve in its Deployment, which finds the cause.
+// TestAlerts fires an alert about a broken node. A real Alertmanager, with the receiver of docs/alerts.md, sends it to
+// serve in its Deployment, which finds the cause.
 func TestAlerts(t *testing.T) {
 	s, ca := deployed(t)
 	am := startAlertmanager(t, receiver(t, s.url, ca))
@@ -638,8 +638,8 @@ func address(t testing.TB, node string) string {
 	return ""
 }
 
-// TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
-// and the alert, which Alertmanager goes on sending, starts no other.
+// TestAlertsKilled kills serve while it examines a node. After a restart, serve finishes the job. Alertmanager repeats
+// the alert, which starts no other job.
 func TestAlertsKilled(t *testing.T) {
 	slow(t)
 	port, dir := freePort(t), t.TempDir()
@@ -736,8 +736,8 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestNodeEvents writes events as serve does: what is said of a job once more, after a kill,
-// takes the place of what was said before, and a node that gets too many is left alone.
+// TestNodeEvents writes events like serve. After a kill, a job's second event replaces the first. A node with too many
+// events gets no more.
 func TestNodeEvents(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)
@@ -792,8 +792,8 @@ func TestNodeEvents(t *testing.T) {
 	}
 }
 
-// TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
-// limits, and every alert is in a report once Alertmanager has sent again what was refused.
+// TestAlertsBurst fires 1,000 alerts about 40 nodes at once. The work stays within its limits. After Alertmanager
+// retried refused alerts, every alert is in a report.
 func TestAlertsBurst(t *testing.T) {
 	slow(t)
 	ctx := t.Context()
@@ -907,8 +907,8 @@ func signed(t testing.TB) (ca, cert, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})))
 }
 
-// TestAlertsCertificates has Alertmanagers show a certificate: ours is let in, another's
-// not, and nothing is run for it.
+// TestAlertsCertificates has Alertmanagers present client certificates. serve accepts ours, rejects a foreign one, and
+// runs nothing for it.
 func TestAlertsCertificates(t *testing.T) {
 	slow(t)
 	ca, cert, key := signed(t)

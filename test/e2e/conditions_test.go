@@ -45,8 +45,8 @@ func wantsHealth(t testing.TB, node string, status corev1.ConditionStatus, messa
 	})
 }
 
-// TestConditions has conditions written by an account with the rights that 'manifests' grants and no more, as a job
-// in the cluster does it, and takes them away again.
+// TestConditions writes and removes conditions with an account that has only the rights from 'manifests', like a job in
+// the cluster.
 func TestConditions(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/client-here.tar"))

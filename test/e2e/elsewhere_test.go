@@ -56,8 +56,8 @@ spec:
   - run: {profile: standard, skip: [node-load]}
 `
 
-// TestNothingIsSentElsewhere runs the client in a network of its own in which the only way
-// out is a connection to its API server, and counts the packets it sends to anywhere else.
+// TestNothingIsSentElsewhere runs the client in a separate network that only reaches its API server, and counts packets
+// to other destinations.
 func TestNothingIsSentElsewhere(t *testing.T) {
 	for name, args := range map[string]string{
 		"run":       "run --node node-a --skip node-load",

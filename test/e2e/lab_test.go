@@ -59,13 +59,12 @@ func (f fault) book() string {
 	return fmt.Sprintf("`%s`: %s", f.Shows.Runbook, f.Shows.Branch)
 }
 
-// TestFaults injects each fault of the lab into a cluster that is whole, and wants
-// one run to name its cause first, as soon as that shows, no other with high confidence
-// in that run, a runbook for its symptom to take the branch that is for it, and a healthy
-// run once it is healed. What was seen goes to docs/faults.md.
+// TestFaults injects each fault into a healthy cluster. One run must name its cause first, as soon as it shows, and no
+// other cause with high confidence. A runbook for the symptom must take the matching branch, and after healing a run
+// must be healthy. The results go to docs/faults.md.
 func TestFaults(t *testing.T) { eachFault(t, false) }
 
-// TestMachineFaults does the same with those that every cluster of this machine feels: nothing may run beside them.
+// TestMachineFaults does the same with faults that affect every cluster on this machine: it must run alone.
 func TestMachineFaults(t *testing.T) { eachFault(t, true) }
 
 func eachFault(t *testing.T, machine bool) {
@@ -386,8 +385,7 @@ func rowName(row string) (string, bool) {
 	return name, ok
 }
 
-// TestSoak runs again and again on a healthy cluster and wants nothing above info,
-// and no cause.
+// TestSoak runs repeatedly on a healthy cluster, and requires no result above info and no cause.
 func TestSoak(t *testing.T) {
 	runs, err := strconv.Atoi(cmp.Or(os.Getenv("SOAK"), "12"))
 	if err != nil {

@@ -20,8 +20,8 @@ type culprit struct {
 	chance bool     // it may also be a fault: node-b's node port leads to a pod of node-a now and then
 }
 
-// TestRealCulprits breaks a node of Calico itself in ways whose first answer was once a symptom, or named no culprit,
-// and wants the culprit named.
+// TestRealCulprits breaks a node with real Calico in ways whose first answer was once a symptom, or named no culprit,
+// and requires the culprit.
 func TestRealCulprits(t *testing.T) {
 	onCalico(t)
 	for _, c := range slices.Concat(calicoCulprits, foreignCulprits, closedCulprits()) {

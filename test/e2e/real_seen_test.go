@@ -16,9 +16,9 @@ import (
 // settles is how long after a fault shows the tool is asked, once: an engineer on call is not faster.
 const settles = 20 * time.Second
 
-// TestRealFaults breaks a node of Calico itself in ways that the rules were not made for, asks once, and wants the
-// right first cause. With SEEN=DIR it writes what was seen into a folder for each fault instead of judging it, with
-// ACCURACY=FILE it writes the table of first answers there besides.
+// TestRealFaults breaks a node with real Calico in ways for which the rules were not written, and requires the right
+// first cause from one run. SEEN=DIR writes each fault's results into a folder instead of judging them. ACCURACY=FILE
+// also writes the table of first answers to a file.
 func TestRealFaults(t *testing.T) {
 	onCalico(t)
 	var table []firstAnswer

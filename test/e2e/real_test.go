@@ -22,7 +22,7 @@ func onCalico(t *testing.T) {
 	}
 }
 
-// TestRealHealthy wants nothing said against a healthy node of Calico itself.
+// TestRealHealthy requires no bad result for a healthy node with real Calico.
 func TestRealHealthy(t *testing.T) {
 	onCalico(t)
 	for _, profile := range []string{"standard", "deep"} {

@@ -37,8 +37,8 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 	return string(out)
 }
 
-// TestRights wants what 'manifests' grants to be enough for every use, and nothing
-// in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
+// TestRights requires that the rights from 'manifests' suffice for every use, and that all are needed. Without one
+// verb, run and preflight must report it and leave nothing behind.
 func TestRights(t *testing.T) {
 	slow(t)
 	execTarget(t)

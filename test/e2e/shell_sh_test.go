@@ -47,8 +47,8 @@ func (p *screen) isMade(want string) {
 	})
 }
 
-// TestSh has a shell on the node by every way: it is the node's, has the user's
-// terminal in size and in every key, and gives it back.
+// TestSh opens a shell on the node by every access method. The shell must be the node's, use the user's terminal with
+// its size and keys, and restore it.
 func TestSh(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -150,8 +150,8 @@ func shUnlogged(t *testing.T, text string) {
 	}
 }
 
-// TestShLeft leaves shells by Enter ~ . in which a program hangs that has made the terminal
-// its own, also where the connection to them is cut; and by Ctrl-C one whose probe does not come.
+// TestShLeft leaves shells by Enter ~ . while a hanging program controls the terminal, even if the connection is cut.
+// It leaves a shell whose probe does not start by Ctrl-C.
 func TestShLeft(t *testing.T) {
 	relay := newRelay(t)
 	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))
@@ -183,8 +183,8 @@ func TestShLeft(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShToolboxOnce wants one container of the toolbox in calico-node's pod, from which
-// nothing can be taken out again, however often a session uses it.
+// TestShToolboxOnce requires one toolbox container in calico-node's pod, regardless of how often a session uses it:
+// ephemeral containers cannot be removed.
 func TestShToolboxOnce(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
@@ -210,7 +210,7 @@ func TestShToolboxOnce(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
+// TestShMounts checks what is documented about mounts in a shell: which access methods show the node's mounts.
 func TestShMounts(t *testing.T) {
 	slow(t)
 	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
@@ -235,7 +235,7 @@ func TestShMounts(t *testing.T) {
 	}
 }
 
-// TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
+// TestShBrought stops, by Ctrl-C, a shell whose probe was lost and does not return.
 func TestShBrought(t *testing.T) {
 	slow(t)
 	p := newScreen(t)
@@ -275,7 +275,7 @@ func TestShCommand(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShToolbox takes the toolbox on a node without a shell.
+// TestShToolbox uses the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
@@ -353,8 +353,7 @@ func TestShTools(t *testing.T) {
 	}
 }
 
-// TestShCut cuts every connection of the client in the middle of a shell, which goes on
-// where it was.
+// TestShCut cuts every connection of the client during a shell, which must continue where it was.
 func TestShCut(t *testing.T) {
 	slow(t)
 	relay := newRelay(t)
@@ -390,9 +389,8 @@ func TestShCut(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShLost takes the probe away from under a shell, leaves one alone for too long, and
-// ends the client in the middle of one: the terminal is usable afterwards, and one line
-// says why.
+// TestShLost removes a shell's probe, leaves a shell idle for too long, and ends the client during a shell. The
+// terminal must be usable afterwards, and one line must state the reason.
 func TestShLost(t *testing.T) {
 	slow(t)
 	p := newScreen(t)
@@ -428,8 +426,8 @@ func shRuns(t testing.TB, node, arg string) bool {
 	return false
 }
 
-// TestShKilled kills clients in the middle of a shell, in which something runs that does
-// not end when its terminal is gone, and wants nothing of it on the node a minute later.
+// TestShKilled kills clients during a shell with a program that survives the loss of its terminal. A minute later,
+// nothing may remain on the node.
 func TestShKilled(t *testing.T) {
 	slow(t)
 	type one struct{ way, node, arg string }

@@ -142,9 +142,9 @@ type swept struct {
 	whole   map[string]string // of a run of which nothing failed: each check, with its worst status
 }
 
-// TestSweep lets each call of a verb fail once in each way, and wants nothing of ours left, an end in time, and no
-// verdict that is better than without the failure. SWEEP=all takes all of them and writes docs/sweep.md; else some are
-// picked evenly, and fewer with -short.
+// TestSweep has each API call of a verb fail once in each way. Nothing may be left, the verb must end in time, and its
+// verdict must not be better than without the failure. SWEEP=all tests all calls and writes docs/sweep.md. Otherwise
+// some calls are picked evenly, fewer with -short.
 func TestSweep(t *testing.T) {
 	s := newSweeper(t)
 	unchanged(t)

@@ -210,9 +210,8 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 	return string(b)
 }
 
-// TestNothingElseChanges uses every access method, with every profile, opens sessions
-// and shells, cleans up, and is killed, and wants everything that is not the client's own
-// to be as it was: UIDs, specs, labels, restarts.
+// TestNothingElseChanges uses every access method with every profile, opens sessions and shells, cleans up, and is
+// killed. All objects that are not the client's must stay unchanged: UIDs, specs, labels, restarts.
 func TestNothingElseChanges(t *testing.T) {
 	execTarget(t)
 	byWay := map[string][]string{
@@ -276,8 +275,8 @@ func killedBy(t *testing.T, way string, flags []string) {
 	_ = cmd.Wait() // it was killed
 }
 
-// TestTheComparisonSees changes one thing of everything the comparison has to see, and
-// wants it to say so: else it would be a test that cannot fail.
+// TestTheComparisonSees changes one of each thing that the comparison covers. The comparison must report it, otherwise
+// its test could not fail.
 func TestTheComparisonSees(t *testing.T) {
 	ctx, k := t.Context(), kube(t)
 	const namespace = "e2e-comparison"

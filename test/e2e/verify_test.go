@@ -148,8 +148,8 @@ func onlyTold(t *testing.T, d document, a answer, namespace string) {
 	}
 }
 
-// TestDecoyCalicoNode has a tenant pose as calico-node in every manner, and wants the report
-// and the probe to take nothing from him.
+// TestDecoyCalicoNode has a tenant pose as calico-node in every way. The report and the probe must not use the tenant's
+// data.
 func TestDecoyCalicoNode(t *testing.T) {
 	calicoReady(t, "node-b")
 	created := tenantNamespace(t, "tenant", "decoy")
@@ -239,8 +239,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestTwoDaemonSets wants no calico-node believed where two may be Calico's, and the flag to
-// decide.
+// TestTwoDaemonSets requires that no calico-node is trusted if two may be Calico's, and that the flag decides.
 func TestTwoDaemonSets(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")

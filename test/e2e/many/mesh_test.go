@@ -119,7 +119,7 @@ func noBGP(t *testing.T, a, b int) {
 	restart(b, a)
 }
 
-// TestMesh breaks something between the nodes, and wants it to be named.
+// TestMesh breaks a path between nodes, and requires that the report names it.
 func TestMesh(t *testing.T) {
 	others := func(than int) []int {
 		var out []int
