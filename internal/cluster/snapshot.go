@@ -21,7 +21,7 @@ type Snapshot struct {
 	asRead   *Survey // the Survey before parts that do not apply to this node were removed
 
 	Now  time.Time // by the API server's clock, when the lease was read
-	Read time.Time // that moment by our own clock
+	Read time.Time // the same moment by this machine's clock
 	Node *corev1.Node
 
 	Lease  Read[*coordinationv1.Lease]
@@ -128,7 +128,7 @@ type ofNodes struct {
 	Leases Read[map[string]*coordinationv1.Lease]
 	Claims Read[map[string][]corev1.Pod] // pods that claim to be calico-node
 	Now    time.Time                     // by the API server's clock, when the leases were read
-	read   time.Time                     // that moment by our own clock
+	read   time.Time                     // the same moment by this machine's clock
 }
 
 // Installation describes the controllers that create Calico's pods.

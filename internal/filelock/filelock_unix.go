@@ -19,6 +19,6 @@ func Lock(f *os.File) bool {
 // Close unlocks a file and closes it. Closing alone does not suffice: a forked child has the file open until it
 // executes its program.
 func Close(f *os.File) error {
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // where it was never locked there is nothing to give free
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails harmlessly if the file is not locked
 	return f.Close()
 }
