@@ -1,5 +1,5 @@
-// Package install lists the rights that each use of this program needs on a cluster, and makes the manifests that
-// grant exactly these:
+// Package install lists the rights that each use of this program needs on a cluster, and generates manifests with
+// exactly these rights:
 //
 //	Uses, Named -> Objects(Options), ServeObjects(Options, Serve) -> YAML
 //
@@ -49,7 +49,7 @@ func (r Right) String() string {
 	return r.Verb + " " + name
 }
 
-// A Use is something that this program can do, such as an access method.
+// A Use is a feature of this program that needs rights, such as an access method.
 type Use struct {
 	Name   string
 	Does   string
@@ -203,8 +203,8 @@ func Names() []string {
 	return out
 }
 
-// People lists the uses for people. It omits those of programs that run unattended, which have accounts of their own,
-// and kubelet, which must be requested by name.
+// People lists the uses for people. It omits the uses of unattended programs, which have separate accounts, and
+// kubelet, which must be requested by name.
 func People() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool {
 		return slices.Contains([]string{"serve", "conditions", "kubelet"}, name)

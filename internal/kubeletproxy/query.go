@@ -122,7 +122,7 @@ func cutLast(text, at string) (before, after string, found bool) {
 // preciseLine matches a line of journalctl --utc --output=short-precise: time, host, program, PID, text.
 var preciseLine = regexp.MustCompile(`^([A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6}) \S+ ([^\s\[\]]+)\[(\d{1,10})\]: (.*)$`)
 
-// entriesOf parses such lines and keeps those of these services. The lines have no year.
+// entriesOf parses journal lines without a year, and keeps the lines of these services.
 func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	var out []journal.Entry
 	for line := range strings.Lines(text) {

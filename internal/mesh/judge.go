@@ -90,8 +90,8 @@ type suspect struct {
 	left   int    // number of failed paths that no finding explains yet
 }
 
-// judge finds what the failed paths have in common. It first takes the group that explains the most of them, or of
-// two equal ones the smaller. Each path is explained once. failed has an entry for each path that was tried.
+// judge finds what the failed paths have in common. It repeatedly takes the suspect that explains the most failed
+// paths, the smaller of two equal suspects. Each path is explained once. failed has an entry for each tried path.
 func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
@@ -163,8 +163,8 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 	return all, of
 }
 
-// fits reports whether a suspect explains its paths. It does not if too many of them work, or if something smaller
-// explains as much: one pair, or one node.
+// fits reports whether a suspect explains its paths. It does not if too many of its paths work, or if one pair or one
+// node explains as much.
 func (s *suspect) fits(open map[Path]bool) bool {
 	if float64(len(s.failed)) < minFailed*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false

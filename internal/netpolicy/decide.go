@@ -49,9 +49,9 @@ func (p Policies) receives(f *Flow) decision {
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
-// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier with policies that apply
-// but do not decide denies at its end. Calico's versions differ in the order of two policies with the same order
-// field. So if one of them denies and the other may not, the result is not sure.
+// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier denies the packet if its
+// policies apply but no rule matches. Calico's versions sort policies with the same order field differently. If one
+// such policy denies and another may not deny, the result is not certain.
 func (p Policies) decide(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
 	held := false
 	for rest := p.List; len(rest) > 0; {

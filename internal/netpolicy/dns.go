@@ -109,7 +109,6 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	return by
 }
 
-// HTTPSPort is the port of a sample flow, for the question whether all outgoing traffic is denied. It must not be one
-// of Felix's failsafe ports, which stay open whatever the policies deny. The defaults do not include 443
-// (felix/config).
+// HTTPSPort is the port of a sample flow that shows whether all outgoing traffic is denied. It must not be one of
+// Felix's failsafe ports, which stay open under any policy. The defaults do not include 443 (felix/config).
 const HTTPSPort = 443

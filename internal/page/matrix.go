@@ -108,7 +108,7 @@ func (m *Matrix) groups(nodes []Node) []group {
 	return m.split(nodes)
 }
 
-// split gives each node with a failing path its own row, worst first, and groups the others.
+// split returns a separate row for each node with a failed path, worst first, and groups the other nodes.
 func (m *Matrix) split(nodes []Node) []group {
 	failed := make([]int, len(nodes))
 	for _, p := range m.Paths {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one. Nodes with far more
-// sessions than others, such as route reflectors, and nodes with sessions that are down are drawn on their own.
+// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one node. Nodes with far
+// more sessions than usual, such as route reflectors, and nodes with failed sessions are drawn separately.
 type Topology struct {
 	Places   []Place
 	Sessions []Session
@@ -226,7 +226,7 @@ func (g *graph) hubs() []int {
 	return out[:min(len(out), maxHubs)]
 }
 
-// place puts the hubs into the middle and the others on an ellipse around them, each zone together.
+// place puts hubs in the middle and the other nodes on an ellipse around them, grouped by zone.
 func (d *drawing) place() {
 	var hubs, ring []*vertex
 	for _, v := range d.Vertices {
