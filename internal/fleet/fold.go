@@ -144,11 +144,11 @@ func (f *folding) ends() ends {
 	return out
 }
 
-// lead is how many more nodes must accuse the culprit than the other node: a single hostile node can accuse any node.
+// lead is how many more nodes the culprit must have at its other end: a single hostile node can accuse any node.
 const lead = 2
 
 // culprit reports whether the first of two nodes that accuse each other is at fault. It is if only its own results show
-// what drops the packets. If the results of both or neither do not, clearly more nodes must accuse it.
+// what drops the packets, or if no results show that and clearly more nodes are at its other end.
 func (e ends) culprit(id, first, second string) bool {
 	a, b := e[id][first], e[id][second]
 	if a == nil || b == nil || surer(b.sure, a.sure) || b.rule {

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Faults that need time to pass, or that the tests after them would feel, end
-// after all others: a parallel test goes on when the sequential ones are done.
+// Faults that need time, or that would affect later tests, end after all other tests: a parallel test continues when
+// the sequential tests are done.
 
 // TestStalledInit requires that an init container's process is reported as stuck after two minutes. The process begins
 // as a shell, before most other tests, and finally takes the program's name: it keeps its age.

@@ -83,7 +83,7 @@ func TestAlertsMany(t *testing.T) {
 	if m := s.metrics(t); m["jobs_gathered_total"] == 0 {
 		t.Errorf("gathered: %v", m)
 	}
-	// what it says is on the nodes, and node-b was asked itself
+	// the nodes have events with the result, and node-b ran a probe
 	if slices.Contains(many.Nodes, "node-b") {
 		i := slices.IndexFunc(f.Nodes, func(n reports.FleetNode) bool { return n.Node == "node-b" })
 		if len(f.Nodes[i].Methods) != 2 {

@@ -55,8 +55,7 @@ const (
 	readingToken = "e2e-fedcba9876543210"
 )
 
-// freePort is one of this machine's that nobody has, and that the kernel gives nobody who
-// asks for any: those it gives away begin at 32768.
+// freePort returns an unused port outside the kernel's ephemeral range, which begins at 32768.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {

@@ -59,8 +59,8 @@ mutations: [{patchType: JSONPatch, jsonPatch: {expression: %q}}]
 	}
 }
 
-// preflighted wants a certain exit code of a preflight by pod and ephemeral container, and
-// what it says; it gives what is otherwise.
+// preflighted requires an exit code and a text from preflight with pod and ephemeral container. It returns the
+// difference.
 func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	t.Helper()
 	a := call(t, "preflight", "--node", "node-b", "--via", strings.Join(append(ways, "pod"), ","))

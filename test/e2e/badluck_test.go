@@ -27,9 +27,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// refusing stands between the client and the real API server, and answers requests with a
-// status of its own for as long as it is told to, as an overloaded server does (429) or
-// one that has lost etcd (500) or what it had in mind (410). Streams that are open go on.
+// refusing is a proxy before the real API server. While enabled, it answers requests with a status, like an overloaded
+// server (429), or one that lost etcd (500) or its history (410). Open streams continue.
 type refusing struct {
 	kubeconfig string
 	before     func(*http.Request) // where set, is shown every request first

@@ -48,8 +48,8 @@ func without(all map[types.UID]string, run string) map[types.UID]string {
 	return rest
 }
 
-// asOlder makes what a run has created what a client before would have, whose clock is ten
-// minutes behind: it says when it ends, by that clock.
+// asOlder changes a run's objects to those of an older client whose clock is ten minutes slow: they contain an expiry
+// by that clock.
 func asOlder(t testing.TB, run string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{

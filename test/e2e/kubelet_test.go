@@ -99,7 +99,7 @@ func kubeletRefused(t *testing.T, node string) {
 	}
 }
 
-// kubeletOfFrozen stops containerd where it stands, and wants the kubelet's own words about it.
+// kubeletOfFrozen freezes containerd, and requires the kubelet's message about it.
 func kubeletOfFrozen(t *testing.T, node string) {
 	signalAll(t, node, "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, node, "containerd", "CONT"); nodeReady(t, node) })

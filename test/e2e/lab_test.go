@@ -167,8 +167,8 @@ func oneFault(t *testing.T, f fault) string {
 	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, f.book())) + " |"
 }
 
-// goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
-// to come to what its run did, and to name the cause in the record for people.
+// goes starts an unattended runbook on a fault. It must take the expected branch, reach its run's conclusion, and name
+// the cause in the record.
 func goes(t *testing.T, f fault) {
 	t.Helper()
 	want, branch := f.Shows, cmp.Or(f.Shows.Branch, thisSymptom)
@@ -199,8 +199,8 @@ func goes(t *testing.T, f fault) {
 	}
 }
 
-// concludes is what a built-in runbook has to conclude of what it saw: what its run did, and
-// before a reboot that anything named speaks against it.
+// concludes returns what a built-in runbook must conclude: its run's result, and before a reboot the causes that speak
+// against it.
 func concludes(r runbook.Record) string {
 	if r.Runbook == "before-reboot" {
 		return "fault"
@@ -234,7 +234,7 @@ func branchOf(r runbook.Record) string {
 	return ""
 }
 
-// first is the first cause, an empty one where there is none.
+// first returns the first cause, an empty one if there is no cause.
 func (d document) first() probe.Cause {
 	if len(d.Causes) == 0 {
 		return probe.Cause{}

@@ -125,7 +125,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	// A kubelet that is blocked by the runtime may not even take the pod up.
 	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
-	// Exec is asked where nobody but the kubelet was seen to stand still.
+	// Exec is tried if only the kubelet appears frozen.
 	if s := d.way("exec").Status; s != probe.Skip && s != probe.Info {
 		t.Errorf("exec: %v", d.way("exec"))
 	}

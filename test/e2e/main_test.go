@@ -224,8 +224,8 @@ func (d document) of(check string) []located {
 	return out
 }
 
-// want fails unless there is a result of the check that says all of saw (without saw: any
-// result of it), and every one that does has the status.
+// want requires a result of the check that contains all texts in saw (without saw: any result). Every such result must
+// have the status.
 func (d document) want(t testing.TB, check string, s probe.Status, saw ...string) {
 	t.Helper()
 	says := func(r located) bool {

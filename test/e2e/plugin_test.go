@@ -123,8 +123,8 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// objectsOf are the objects of manifests as YAML, by kind, namespace and name, but for the
-// label that says what made them.
+// objectsOf returns the objects of manifests as YAML by kind, namespace and name, without the label for the generating
+// tool.
 func objectsOf(t *testing.T, manifests string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -65,8 +65,8 @@ func broke(t *testing.T, f realFault) (firstAnswer, document) {
 // firstAnswer is the first answer about one fault.
 type firstAnswer struct{ fault, want, verdict, first, confidence string }
 
-// is tells how good the answer is: right, silent where a cause was wanted and none was told, else wrong, which is
-// worse where it was told with high confidence.
+// is rates an answer: right, silent if a wanted cause is missing, else wrong. A wrong cause with high confidence is
+// worst.
 func (a firstAnswer) is() string {
 	switch {
 	case a.first == a.want && (a.want == "none") == (a.verdict == "healthy"):
@@ -140,7 +140,7 @@ func judge(t *testing.T, f realFault, dir string) (firstAnswer, document) {
 	return out, d
 }
 
-// keepSeen writes what else was to be seen of a fault: what made it, and what Kubernetes and Calico say of it.
+// keepSeen saves further data about a fault: its cause, and what Kubernetes and Calico report about it.
 func keepSeen(t *testing.T, f realFault, at func(string) string, said string) {
 	for name, text := range map[string]string{
 		"said.txt": said + "\n",

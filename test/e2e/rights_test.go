@@ -160,8 +160,8 @@ func TestRights(t *testing.T) {
 	nothingLeft(t)
 }
 
-// withoutNamespace wants a user who may make pods only where 'manifests' grants it to need no
-// more words for that, and no other way taken that they may take too.
+// withoutNamespace requires that a user who may create pods only in the namespace of 'manifests' needs no more flags,
+// and that no other permitted access method is used.
 func withoutNamespace(t *testing.T, as []string) {
 	const there = "pod: namespace kube-system rejects it (%s), so it goes into calico-probe\n"
 	before := state(t)

@@ -32,9 +32,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// core are the checks that everything on a healthy node must answer with ok. The
-// others may have nothing to ask there (docker) or something worth knowing (a
-// clock nobody synchronises).
+// core lists the checks that must be ok on every healthy node. Other checks may not apply there (docker), or may warn
+// (an unsynchronized clock).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks",
 	"datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",

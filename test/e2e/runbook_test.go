@@ -143,7 +143,7 @@ func TestRunbookRepairs(t *testing.T) {
 	}
 }
 
-// calicoNode is the name of calico-node's pod on a node, "" where there is none.
+// calicoNode returns the name of the node's calico-node pod, "" if there is none.
 func calicoNode(t testing.TB, node string) string {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{

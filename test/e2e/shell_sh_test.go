@@ -24,7 +24,7 @@ func (p *screen) enters(node string, args ...string) {
 	p.wants("your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell")
 }
 
-// unmade tells what full-screen programs have left of their own in the terminal.
+// unmade returns the modes that full-screen programs left set in the terminal.
 func (p *screen) unmade() string {
 	return strings.TrimSpace(p.must("display-message", "-p", "other=#{alternate_on} cursor=#{cursor_flag} mouse=#{mouse_any_flag} keys=#{keypad_cursor_flag}"))
 }
@@ -104,7 +104,7 @@ func TestSh(t *testing.T) {
 	}
 }
 
-// shAudited wants the pod of a shell to say what it is.
+// shAudited requires that a shell's pod states its purpose.
 func shAudited(t *testing.T) {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})

@@ -49,9 +49,9 @@ func TestBySSH(t *testing.T) {
 	nothingLeft(t)
 }
 
-// sameSight checks that two methods see the same: every check that one of them answers with something seen is answered so
-// by the other, and so is every question that both were given. What they see may change between two runs of a loaded
-// cluster (a slow CoreDNS, and the checks that follow from it); what a method can see may not.
+// sameSight requires that two methods can see the same. If one method answers a check with a finding, the other must
+// also do so, and both must answer each common question. The findings may differ between two runs of a loaded cluster
+// (a slow CoreDNS, and the checks that follow from it).
 func sameSight(t testing.TB, a, b document) {
 	t.Helper()
 	seen := func(d document) (checks, questions map[string]bool) {

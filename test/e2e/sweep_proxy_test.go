@@ -120,7 +120,7 @@ var sweepFailures = map[string]func(proxy *httputil.ReverseProxy, w http.Respons
 		proxy.ServeHTTP(&cutWriter{ResponseWriter: w}, r)
 		panic(http.ErrAbortHandler)
 	},
-	// What was asked is done, and no answer comes. Of a stream nothing is asked.
+	// The request is executed, but its answer is lost. A stream request is not sent.
 	"silent": func(proxy *httputil.ReverseProxy, _ http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if r.Header.Get("Upgrade") == "" && query.Get("watch") == "" && query.Get("follow") == "" {
@@ -137,7 +137,7 @@ func refuseWith(w http.ResponseWriter, status int) {
 	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not now","code":%d}`, status)
 }
 
-// streamed is how much of an answer comes whose length nobody says, as of a watch, a log or a session.
+// streamed is how much is forwarded of an answer without a length, such as a watch, a log or a session.
 const streamed = 1500
 
 var errSwept = errors.New("cut")

@@ -85,8 +85,7 @@ func sweepCases() []sweepCase {
 	}
 }
 
-// sweepClean leaves a pod that clean is to remove: only where it says that it did may it be gone, and only where it is
-// gone may it say so.
+// sweepClean leaves a pod for clean to remove. The pod must be gone if and only if clean reports its removal.
 func sweepClean(t *testing.T, i int) ([]string, func(int) string) {
 	run := fmt.Sprintf("%08x", 0x5e000000+i)
 	says := map[string]string{"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": "1s"}

@@ -23,8 +23,8 @@ import (
 // poses is the label that anybody can give a pod.
 var poses = map[string]string{"k8s-app": "calico-node"}
 
-// tenantNamespace makes a namespace and lets what is in it go with the test. The result lists what
-// was ever created in it beside the pods whose names begin so.
+// tenantNamespace creates a namespace that is deleted with the test. The result lists every object created in it,
+// except pods with this name prefix.
 func tenantNamespace(t *testing.T, name, own string) (others func() []string) {
 	t.Helper()
 	k := kube(t)

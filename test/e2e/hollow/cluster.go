@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package hollow is a large cluster without machines: the real etcd and kube-apiserver on loopback, nodes that are
-// objects only, and one process that does for each of them what a kubelet does with a probe's pod: it starts, answers
-// its plan, writes its termination message and ends. What a probe answers was recorded on real nodes
-// (internal/nightfile). No controller runs, so nothing here ends by itself.
+// Package hollow is a large cluster without machines. The real etcd and kube-apiserver run on loopback, and nodes are
+// only objects. One process acts as the kubelet for each probe pod: the pod starts, answers its plan, writes its
+// termination message and exits. The answers were recorded on real nodes (internal/nightfile). No controllers run, so
+// nothing is cleaned up automatically.
 package hollow
 
 import (

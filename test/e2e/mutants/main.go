@@ -177,7 +177,7 @@ func (m mutant) apply(source string) (string, error) {
 	return source, nil
 }
 
-// places counts where a text has another one, also where two of them share a line break.
+// places counts the occurrences of one text in another, including those that share a line break.
 func places(text, part string) (n int) {
 	for i := strings.Index(text, part); i >= 0; i = strings.Index(text, part) {
 		n, text = n+1, text[i+1:]

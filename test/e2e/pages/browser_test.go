@@ -39,7 +39,8 @@ type looked struct {
 // limit is how long one page may take; the machine may be busy.
 const limit = 2 * time.Minute
 
-// browser starts one, without its sandbox since tests run as root, and skips where there is none.
+// browser starts a browser, without its sandbox because tests run as root. It skips the test if no browser is
+// installed.
 func browser(t testing.TB) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -181,7 +182,7 @@ func (l *looked) painted() float64 {
 // shown is what a reader sees.
 func (l *looked) shown() string { l.t.Helper(); return l.text("document.body.innerText") }
 
-// clean wants the browser to have asked for nothing but the page, and to have had nothing to say.
+// clean requires that the browser requested only the page and logged no message.
 func (l *looked) clean() {
 	l.t.Helper()
 	l.mu.Lock()
@@ -196,7 +197,7 @@ func (l *looked) clean() {
 	}
 }
 
-// fits wants nothing to stand outside of what the window shows, to the right.
+// fits requires that no content extends beyond the right edge of the window.
 func (l *looked) fits() {
 	l.t.Helper()
 	if over := l.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {

@@ -52,7 +52,7 @@ func recorded(t testing.TB, name string) []byte {
 	return nil
 }
 
-// played is what was recorded, told by another node of another peer.
+// played returns the recorded events under other names of node and peer.
 func played(t testing.TB, stream []byte, name, peer string) []probe.Event {
 	t.Helper()
 	text := strings.NewReplacer("node-b", name, "node-a", peer).Replace(string(stream))
