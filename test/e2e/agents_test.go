@@ -124,7 +124,7 @@ func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause strin
 	return cause, calls, read
 }
 
-// followsSkill wants the skill of the fault's runbook to lead an agent to its cause, and returns what that took.
+// followsSkill requires that the skill of the fault's runbook leads an agent to the cause, and returns the cost.
 func followsSkill(t *testing.T, f fault) string {
 	t.Helper()
 	want := f.Shows

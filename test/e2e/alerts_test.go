@@ -49,7 +49,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alertsToken is what Alertmanager and serve have in common; readingToken lets only read.
+// alertsToken is the shared token of Alertmanager and serve; readingToken permits only reading.
 const (
 	alertsToken  = "e2e-0123456789abcdef"
 	readingToken = "e2e-fedcba9876543210"
@@ -438,8 +438,8 @@ func deployed(t testing.TB) (s serving, ca string) {
 	}, cert
 }
 
-// forwarded is where a pod's port is reached, as by 'kubectl port-forward'; that ends with the first
-// connection that is reset, so here each has a forwarding of its own.
+// forwarded returns a local address for a pod's port. Each connection has a separate forwarding, because 'kubectl
+// port-forward' ends at the first reset connection.
 func forwarded(t testing.TB, namespace, pod string, port int) int {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))

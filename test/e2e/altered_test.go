@@ -70,7 +70,7 @@ func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	return ""
 }
 
-// What is altered: all of ours, or what no dry run shows, as a webhook may do it.
+// What the policy changes: all our objects, or only those outside a dry run, as a webhook may do.
 const (
 	onlyOurs   = "object.metadata.name.startsWith('calico-probe-')"
 	undeclared = onlyOurs + " && !request.dryRun"

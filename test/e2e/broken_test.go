@@ -58,7 +58,7 @@ func TestRuntimeFrozen(t *testing.T) {
 	thaw := func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") }
 	t.Cleanup(thaw)
 	signalAll(t, "node-b", "containerd", "STOP")
-	// What hangs in whatever is asked of it is not slow: no second pod is waited for.
+	// A kubelet that never answers is not slow: the run does not wait for a second pod.
 	d, _ := report(t, "run", "--node", "node-b", "--via", "pod,ephemeral,exec")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 8")
 	d.want(t, "probe-placed", probe.Unknown, "exec: ", "no reply in time (10s)")

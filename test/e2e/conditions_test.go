@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/install"
 )
 
-// healthOf is the condition of a node that calico-probe writes, nil where it has none.
+// healthOf returns the condition that calico-probe wrote on a node, nil = none.
 func healthOf(t testing.TB, node string) *corev1.NodeCondition {
 	t.Helper()
 	n, err := kube(t).CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})

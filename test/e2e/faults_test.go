@@ -338,8 +338,8 @@ func realToken(t testing.TB) string {
 	return given.Status.Token
 }
 
-// agedBy is a token as if it had run out so long ago. None can be waited for: the
-// API server gives none for less than ten minutes.
+// agedBy returns a token that looks expired for this long. A test cannot wait for expiry: the API server issues tokens
+// for at least ten minutes.
 func agedBy(t testing.TB, token string, ago time.Duration) string {
 	t.Helper()
 	parts := strings.Split(token, ".")

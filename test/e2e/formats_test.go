@@ -138,7 +138,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 			t.Errorf("the transcript has no %s", want)
 		}
 	}
-	// What was seen decides, and not how it is shown or what is left of it.
+	// The results decide, not their format or filter.
 	if a := call(t, "run", "--node", "node-b", "--checks", "node-swap", "-o", "jsonpath={.verdict}"); a.exit != 0 ||
 		a.stdout != "warnings" {
 		t.Errorf("without --fail-on: exit %d, %q", a.exit, a.stdout)

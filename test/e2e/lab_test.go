@@ -224,7 +224,7 @@ func followed(t testing.TB, name string, args ...string) (runbook.Record, answer
 	return r, a
 }
 
-// branchOf is what a built-in runbook chose by what was named first.
+// branchOf returns the branch that a built-in runbook chose for the first cause.
 func branchOf(r runbook.Record) string {
 	for _, s := range r.Steps {
 		if s.Name == "cause" && s.Choice != nil {
@@ -302,9 +302,8 @@ most three calls and 6,000 tokens of answers (vocabulary o200k_base) are allowed
 |---|---|---|---|---|---|
 `}
 
-// record has a page say what was seen of a fault: with FAULTS=write its row is put
-// there, and taken out where the fault failed (""); else the row that is there has to name
-// the same cause. What is there of no fault of the lab goes.
+// record compares a fault's row on a page with its cause. With FAULTS=write it writes the row, or removes it if the
+// fault failed (""), and removes rows of unknown faults.
 func record(t *testing.T, p page, fault, cause, row string) {
 	t.Helper()
 	path := file(p.file)

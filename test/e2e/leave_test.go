@@ -57,7 +57,7 @@ func processes(t testing.TB, node string) string {
 	return mustSandbox(t, "exec", node, "--", "ps", "-ww", "-eo", "args")
 }
 
-// nothingLeft waits until nothing is left, within what the janitor takes.
+// nothingLeft waits until all our objects are gone, within the janitor's time limit.
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) })

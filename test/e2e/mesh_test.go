@@ -17,7 +17,7 @@ import (
 	reports "github.com/calico-probe/calico-probe/internal/report"
 )
 
-// dropped has node-b drop what a rule of nft matches; the result takes that back.
+// dropped has node-b drop the packets that an nft rule matches. The returned function removes the rule.
 func dropped(t testing.TB, rule string) (back func()) {
 	t.Helper()
 	mustSandbox(t, "exec", "node-b", "--", "nft", "table ip watched { chain in { type filter hook prerouting priority -400; "+rule+" drop; }; }")

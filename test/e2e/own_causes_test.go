@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ownCause is what an operator writes of a node whose swap comes back.
+// ownCause is an operator's cause for a node where swap returns.
 const ownCause = `---
 layer: machine
 find:

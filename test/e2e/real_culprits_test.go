@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// culprit is a fault of Calico itself whose first cause must name who or what did it.
+// culprit is a fault with real Calico. The first cause must name the culprit.
 type culprit struct {
 	realFault
 	exit   int

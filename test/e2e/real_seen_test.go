@@ -79,7 +79,7 @@ func (a firstAnswer) is() string {
 	return "wrong"
 }
 
-// writeAccuracy writes the table of first answers where ACCURACY says.
+// writeAccuracy writes the table of first answers to the file ACCURACY.
 func writeAccuracy(t *testing.T, table []firstAnswer) {
 	file := os.Getenv("ACCURACY")
 	if file == "" || len(table) < len(realFaults) {

@@ -365,7 +365,7 @@ func leave(t *testing.T) {
 	})
 }
 
-// state is what a rehearsal might change: what is ours, and the pods that may be joined.
+// state lists what a dry run might change: our objects, and pods that could get an ephemeral container.
 func state(t *testing.T) string {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),

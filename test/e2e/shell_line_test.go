@@ -171,7 +171,7 @@ func TestShellProbeGone(t *testing.T) {
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
 			r := newRelay(t)
-			// The second command finds no API; what it is piped to takes its time.
+			// The second command cannot reach the API, and the command behind its pipe is slow.
 			s := opened(t, r.kubeconfig(t), "ping -c 0 10.88.0.12; run felix-live | sleep 10; ping -c 2 -i 2s 10.88.0.12; run felix-live", "--node", "node-a", "--via", way)
 			s.says(t, "   5  ")
 			before := probes(t)

@@ -72,8 +72,7 @@ func TestSh(t *testing.T) {
 			p.resize(90, 20)
 			p.enter(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
 			p.wants("resized")
-			// What a full-screen program does: the cursor goes where it says, and every key
-			// arrives as it is, Ctrl-C among them.
+			// A full-screen program must place the cursor, and receive every key unchanged, including Ctrl-C.
 			p.enter(`clear; stty raw -echo; printf '\033[5;10Hrow''5'; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
 			p.wants("row5")
 			if line := strings.Split(p.must("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line,
@@ -127,7 +126,7 @@ func shAudited(t *testing.T) {
 	}
 }
 
-// shUnlogged wants a text to stand in no log of a probe's container.
+// shUnlogged requires that no log of a probe's container contains a text.
 func shUnlogged(t *testing.T, text string) {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// skewed is the commit of the other version, whose probe has no check packet-drops and no tool drops, and skewedImage
-// what its probe's image is called.
+// skewed is the commit of the other version, whose probe lacks check packet-drops and tool drops. skewedImage is the
+// name of its probe image.
 const (
 	skewed      = "4651e0c6687b0d45687976f2d319d6e0b2c13a97"
 	skewedImage = "ghcr.io/calico-probe/probe:older"

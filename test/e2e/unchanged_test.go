@@ -315,7 +315,7 @@ func TestTheComparisonSees(t *testing.T) {
 	}
 }
 
-// recorder keeps what a test would have said of its failure.
+// recorder keeps the failure messages of a test.
 type recorder struct {
 	testing.TB
 	said string

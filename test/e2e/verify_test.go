@@ -222,7 +222,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
 		}
 		onlyTold(t, d, a, "tenant")
-		// A user who names its namespace says that Calico is there.
+		// A user who names a namespace declares that Calico is in it.
 		d, a = report(t, "run", "--node", "node-b", "--via", "api", "--calico-namespace", "tenant")
 		d.want(t, "calico-pod", probe.OK, "tenant/decoy-", "calico-node is running and ready")
 		d.want(t, "calico-pod", probe.Info, "kube-system/calico-node-", "ignored")

@@ -38,7 +38,7 @@ const root = "../../.."
 // token is that of the only user, who may do everything.
 const token = "hollow"
 
-// Cluster is an API server, and a proxy before it that counts what the client asks.
+// Cluster is an API server behind a proxy that counts the client's requests.
 type Cluster struct {
 	Kube       kubernetes.Interface
 	Kubeconfig string
@@ -161,7 +161,7 @@ func (c *Cluster) memory(t testing.TB, name string) int64 {
 	return kilobytes << 10
 }
 
-// said is the end of what a program of the control plane has logged.
+// said returns the end of a control plane program's log.
 func (c *Cluster) said(name string) string {
 	b, _ := os.ReadFile(filepath.Join(c.dir, name+".log"))
 	lines := strings.Split(string(bytes.TrimSpace(b)), "\n")

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package many tests on a cluster of twelve real nodes what takes more than two.
+// Package many has the tests that need more than two nodes, on a cluster of twelve real nodes.
 package many
 
 import (

@@ -84,7 +84,7 @@ func run(ctx context.Context, out io.Writer, lane, match string) error {
 	return nil
 }
 
-// runAll prints a line for each mutant, with what its test said, and returns how many were not killed. Clusters run one
+// runAll prints a line for each mutant with its test's message, and returns the number of survivors. Clusters run one
 // at a time.
 func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (alive int) {
 	turns := make(chan struct{}, runtime.NumCPU())

@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// looked is a page in a browser, and what the browser had to say of it.
+// looked is a page in a browser, with the browser's messages.
 type looked struct {
 	t   testing.TB
 	ctx context.Context
@@ -144,7 +144,7 @@ func (l *looked) run(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text is what an expression gives, where 'html' is the document's element.
+// text returns the value of an expression, in which 'html' is the document's root element.
 func (l *looked) text(expression string) string {
 	l.t.Helper()
 	return value[string](l, "(() => { const html = document.documentElement; return String("+expression+") })()")

@@ -24,7 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// cluster is what the pages say they are about.
+// cluster is the cluster shown on the pages.
 var cluster = &probe.Cluster{Context: "prod-eu", Server: "https://10.0.0.1:6443"}
 
 var begun = time.Date(2026, 11, 21, 2, 13, 7, 0, time.UTC)
