@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLookAgain has calico-node killed after the API was read and before the node is asked: the API's second word of
-// it is reported, where there is one to wait for.
+// TestLookAgain kills calico-node after the API was read and before the node is queried. The API's second answer must
+// be reported, if one can be expected.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -220,7 +220,7 @@ func busyAround() []busy {
 	}
 }
 
-// TestBusyButHealthy wants no fault and no cause of a node around which a lot goes on.
+// TestBusyButHealthy requires no fault and no cause on a busy, healthy node.
 func TestBusyButHealthy(t *testing.T) {
 	onLinux(t)
 	all := busyClusters()

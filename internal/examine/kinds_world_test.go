@@ -42,7 +42,7 @@ type served struct {
 
 type endpoint struct{ addr, node string }
 
-// calicoNode is what an installer makes of calico-node's pods.
+// calicoNode returns the calico-node pods that an installer creates.
 type calicoNode struct {
 	namespace, daemonSet, app string
 	version                   string
