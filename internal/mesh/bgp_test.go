@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSessions has nodes tell their sessions, each with each and with a peer that is no node, changes what they tell,
-// and wants what is down to be named.
+// TestSessions has nodes report sessions with each other and with an external peer, changes the reports, and requires
+// that failed sessions are named.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	const count = 6

@@ -78,7 +78,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestAwaited wants a board on which a node is still missing not to say that all work.
+// TestAwaited requires that a board with a missing node does not report that all paths work.
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	b := NewBoard(time.Second, "a", "b", "c")

@@ -273,8 +273,8 @@ func TestEnterable(t *testing.T) {
 	}
 }
 
-// TestMissingNamespace requires a missing namespace of -n to be a fault, because a run would end there, whatever else
-// works.
+// TestMissingNamespace requires that a missing namespace of -n is a fault, because a run would end there, even if all
+// else works.
 func TestMissingNamespace(t *testing.T) {
 	t.Parallel()
 	missing := &injector.PlacementError{
