@@ -139,8 +139,7 @@ func same(t testing.TB, original, ours interface{ Execute(io.Writer, any) error 
 	}
 }
 
-// TestContexts requires that texts are escaped as by html/template in every context, including contexts that no page
-// uses.
+// TestContexts requires that texts are escaped as by html/template in every context, even unused ones.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	const text = `<a href="{{.}}" title='{{.}}' data-a={{.}} onclick="f({{.}}, '{{.}}')" style="color: {{.}}">{{.}}</a>` +
@@ -369,8 +368,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestTopology requires that a session reported by both ends is drawn once, that hubs are in the middle, and that
-// failed sessions are separate.
+// TestTopology requires that a session from both ends is drawn once, hubs are in the middle, and failed sessions
+// separate.
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	both := &Topology{Sessions: []Session{{A: "a", B: "b", Kind: "IPv4", Up: true}, {A: "b", B: "a", Kind: "IPv4"},

@@ -166,8 +166,7 @@ func startAlertmanager(t testing.TB, config string) alertmanager {
 	if out, err := exec.Command(file(".cache/prometheus-alertmanager/usr/bin/amtool"), "check-config", name).CombinedOutput(); err != nil {
 		t.Fatalf("amtool check-config: %v\n%s\n%s", err, out, config)
 	}
-	// Debian's reads its templates below /usr/share, and it is only unpacked: it gets a
-	// /usr/share of its own.
+	// Debian's Alertmanager reads templates below /usr/share. It is only unpacked, so it gets a separate /usr/share.
 	unpacked := file(".cache/prometheus-alertmanager/usr")
 	background(t, "unshare", "--mount", "--propagation", "private", "--", "sh", "-c", `mount --bind "$0/share" /usr/share && exec "$0/bin/prometheus-alertmanager" "$@"`, unpacked, "--config.file", name, "--storage.path", t.TempDir(),
 		"--web.listen-address", strings.TrimPrefix(am.url, "http://"), "--cluster.listen-address=", "--log.level=debug")

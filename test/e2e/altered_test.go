@@ -127,7 +127,7 @@ func TestAlteredPod(t *testing.T) {
 	}
 }
 
-// saidNothing wants no answer of a probe believed.
+// saidNothing requires that no probe answer is used.
 func (d document) saidNothing(t testing.TB, way string) {
 	t.Helper()
 	for _, r := range d.Results {

@@ -53,7 +53,7 @@ func lies(t *testing.T) {
 	nodeReady(t, "node-a")
 }
 
-// unsteered wants nothing in a text that could steer a terminal.
+// unsteered requires that a text cannot control a terminal.
 func unsteered(t *testing.T, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {

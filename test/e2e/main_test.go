@@ -198,8 +198,7 @@ func (d document) there() document {
 	return out
 }
 
-// report runs the client for a JSON report and wants the exit code the report
-// itself names.
+// report runs the client for a JSON report, and requires the exit code in the report.
 func report(t testing.TB, args ...string) (document, answer) {
 	t.Helper()
 	a := call(t, append(args, "-o", "json")...)

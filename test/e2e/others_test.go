@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// made is a program of somebody else's that 'make others' builds. Without it the test is left out.
+// made returns a third-party program that 'make others' builds. It skips the test if the program is missing.
 func made(t testing.TB, name string) string {
 	t.Helper()
 	path := file(".cache/others/" + name)

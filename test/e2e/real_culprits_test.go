@@ -69,7 +69,7 @@ var foreignCulprits = []culprit{
 	{
 		realFault: realFault{
 			name: "block-route-in-table-local",
-			// With a rule of its own the kernel reads table local before main, and not both at once.
+			// With a custom rule, the kernel reads table local before main, not both at once.
 			make: `block=$(on node-a -- ip route show type blackhole | cut -d' ' -f2 | head -1)
 on node-a -- ip rule add pref 1000 fwmark 0x99 lookup 99
 on node-a -- ip route add local "$block" dev eth0 table local proto 66`,

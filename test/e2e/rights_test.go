@@ -203,7 +203,7 @@ func withoutNamespace(t *testing.T, as []string) {
 	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
 }
 
-// lesser is somebody who lacks one right of a use.
+// lesser is a user who lacks one right of a use.
 type lesser struct {
 	user  string
 	use   string

@@ -44,7 +44,7 @@ var core = []string{
 	"bgp-expected",
 }
 
-// wantAllGood wants every node check answered, and every answer good.
+// wantAllGood requires a good answer to every node check.
 func wantAllGood(t *testing.T, d document) {
 	t.Helper()
 	for _, c := range suite.Node() {

@@ -66,7 +66,7 @@ func (s *scripted) says(t testing.TB, text string) {
 	})
 }
 
-// ends waits for its end and wants an exit code.
+// ends waits for the session's end and requires an exit code.
 func (s *scripted) ends(t testing.TB, exits ...int) {
 	t.Helper()
 	if err := s.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {

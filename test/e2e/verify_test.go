@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// poses is the label that anybody can give a pod.
+// poses is the label that any user can set on a pod.
 var poses = map[string]string{"k8s-app": "calico-node"}
 
 // tenantNamespace creates a namespace that is deleted with the test. The result lists every object created in it,
@@ -130,7 +130,7 @@ func posingSet(t *testing.T, namespace, name string) {
 	})
 }
 
-// onlyTold wants nothing of a namespace in a report but that its pods are ignored.
+// onlyTold requires that a report mentions a namespace only for its ignored pods.
 func onlyTold(t *testing.T, d document, a answer, namespace string) {
 	t.Helper()
 	d.want(t, "calico-pod", probe.Info, namespace+"/", ": ignored")

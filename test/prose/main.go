@@ -245,7 +245,7 @@ func judge(vale string, texts []text) ([]alert, error) {
 	return all, nil
 }
 
-// tryExamples wants every bad example found, and no good one.
+// tryExamples requires that every bad example is flagged, and no good one.
 func tryExamples(vale string) error {
 	b, err := os.ReadFile(filepath.Join(here, "testdata", "examples.txt"))
 	if err != nil {

@@ -80,7 +80,7 @@ func (k *Kubelets) first(uid types.UID) bool {
 	return !had
 }
 
-// run starts a probe's pod, answers its plan, and ends it. A pod that is gone meanwhile is nobody's concern.
+// run starts a probe's pod, answers its plan, and ends it. It ignores a pod that was deleted meanwhile.
 func (k *Kubelets) run(ctx context.Context, pod *corev1.Pod, nights map[string][]probe.Result) {
 	b := k.nodes[pod.Spec.NodeName]
 	if b.Dead {
