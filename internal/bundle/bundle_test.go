@@ -245,7 +245,7 @@ func TestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Keep(&Bundle{}, name); err == nil { // somebody made it meanwhile
+	if err := again.Keep(&Bundle{}, name); err == nil { // the file was created meanwhile
 		t.Error("it is written over another file")
 	}
 	again.Drop()

@@ -25,8 +25,8 @@ func TestRules(t *testing.T) {
 		name, resource string
 		own            bool
 		object         string
-		rule, what     string   // what is left out
-		gone           []string // what is not in what is kept
+		rule, what     string   // the redacted part
+		gone           []string // texts that must not be kept
 		stays          []string
 	}{
 		{"managed fields", "nodes", false, `{"metadata":{"name":"a","managedFields":[{"manager":"kubelet-x"}]}}`, ruleField,

@@ -124,7 +124,7 @@ func TestClaims(t *testing.T) {
 			err:  "DaemonSet tenant/?[31mcalico node:", ignored: "tenant/x",
 		},
 	} {
-		for range 2 { // the order in which they are listed says nothing
+		for range 2 { // the order of the list must not matter
 			slices.Reverse(c.pods)
 			calico, others := claimsOf(c.pods, Namespaces(c.named))
 			var pod string

@@ -24,7 +24,7 @@ type Findings struct {
 	suite   Suite                // the rules that explain them
 	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
 	reads   *[]string            // records the checks that a match reads, nil = not recorded; see WhyOf
-	isThere bool                 // these explain another node, for a cause of the node in question
+	isThere bool                 // these findings explain another node, for a cause of the diagnosed node
 }
 
 // Limits for the results of one check on one node that rules read. A node can send any number of results, rules compare

@@ -62,7 +62,7 @@ func TestLookAgain(t *testing.T) {
 			for _, ev := range kept.Run.Events[before+1:] {
 				got = append(got, fmt.Sprint(ev.Result.Check, " ", ev.Result.Status, " ", ev.Result.Facts.Str(facts.APIReason)))
 			}
-			slices.Sort(got) // they are asked at once
+			slices.Sort(got) // they run concurrently
 			if got := strings.Join(got, ", "); got != c.want {
 				t.Errorf("reports %q, want %q: %+v", got, c.want, kept.Run.Events[before+1:])
 			}

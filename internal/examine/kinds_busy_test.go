@@ -15,7 +15,7 @@ import (
 type busy struct {
 	says   string
 	change func(*world)
-	mild   []string // checks that may warn or not know: of others than the node
+	mild   []string // checks of other nodes, which may be warn or unknown
 }
 
 // waiting is a pod that does not start, for a reason of the kubelet's.

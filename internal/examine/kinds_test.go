@@ -40,7 +40,7 @@ var update = flag.Bool("update", false, "write docs/kinds.md and the golden scre
 type outcome struct {
 	seen    diagnose.Findings
 	api     []probe.Result
-	skips   []probe.Result // of the checks on the node, those that the plan answers
+	skips   []probe.Result // node checks that the plan answers
 	targets []probe.Target
 	gaps    map[string]string
 	linux   bool
@@ -56,7 +56,7 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 	gather := func(suite []*probe.Check, plan probe.Plan) (results []probe.Result) {
 		plan.Checks = CheckIDs(suite)
 		r := probe.Runner{Suite: suite, Host: &probe.Host{Root: t.TempDir(), Proc: t.TempDir()}}
-		for _, c := range suite { // those they need are not asked here
+		for _, c := range suite { // without the checks that they need
 			c.Needs = nil
 		}
 		r.Run(t.Context(), plan, func(ev probe.Event) {

@@ -38,7 +38,7 @@ type Options struct {
 
 	Timeout      time.Duration // of the whole run
 	StartTimeout time.Duration // for a probe to start, 0 = depends on method and node
-	CheckTimeout time.Duration // of each check, 0 = its own
+	CheckTimeout time.Duration // of each check, 0 = the check's default
 	Baselines    int           // how many healthy nodes to compare with
 	NoFollowUp   bool          // skip follow-up checks
 	OnlyNamed    bool          // use baseline nodes only where Checks names their checks

@@ -34,7 +34,7 @@ type world struct {
 	leases []coordinationv1.Lease
 	pods   []corev1.Pod
 
-	refuses string // why no pod is created, "" = none is asked for
+	refuses string // why no pod is created, "" = no pod is requested
 }
 
 // add adds a node of a zone; silent is one whose kubelet has not been heard of for a while.

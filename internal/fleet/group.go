@@ -32,7 +32,7 @@ func group(all []judged) []probe.Group {
 			g = &probe.Group{Of: len(all)}
 			found[key], order = g, append(order, key)
 		}
-		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // nodes arrive one by one
+		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // all causes of a node arrive together
 			g.Nodes = append(g.Nodes, n.name)
 		}
 		return g

@@ -78,7 +78,7 @@ type trying struct {
 	nodes   []*corev1.Node
 	members []mesh.Node
 	place   map[string]int   // of a node by its name
-	targets [][]probe.Target // the targets on each node that others try to reach
+	targets [][]probe.Target // the targets on each node for other nodes
 	hidden  []error          // why a node has no pod targets
 	shown   *ui.Watch        // nil = no display
 

@@ -21,7 +21,7 @@ import (
 
 // Access lists the required credentials: a client needs all that are set. The files may change at any time.
 type Access struct {
-	TokenFile string // one token a line; "" = no tokens
+	TokenFile string // one token per line; "" = no tokens
 	// ReadTokenFile has tokens that permit reading but not posting; "" = no such tokens. The file is from an optional
 	// Secret, so it may be missing. An unusable file is logged and counts as empty, so that alerts are still accepted.
 	ReadTokenFile string

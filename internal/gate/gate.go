@@ -29,7 +29,7 @@ const (
 // clients share an address (a proxy, NAT), the latest get in.
 type Gate struct {
 	net.Listener
-	closed func(from net.Addr) // is called for each connection closed for another one
+	closed func(from net.Addr) // called for each connection that is closed for a newer one
 
 	mu   sync.Mutex
 	open map[*entered]struct{}

@@ -14,7 +14,7 @@ import (
 
 // Time limits for a request to arrive, and for an idle connection of a client with credentials.
 const (
-	HeaderLimit = 5 * time.Second // also of a TLS handshake
+	HeaderLimit = 5 * time.Second // also for a TLS handshake
 	idleLimit   = 2 * time.Minute
 	MaxHeader   = 16 << 10 // bytes
 )

@@ -33,7 +33,7 @@ var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
 // A Right is one verb on one resource.
 type Right struct {
 	In       Scope
-	Groups   []string // one of them is enough; "" is the core group
+	Groups   []string // one group suffices; "" is the core group
 	Resource string   // with its subresource: pods/attach
 	Names    []string // restricts the right to objects with these names; nil = all
 	Verb     string
@@ -53,7 +53,7 @@ func (r Right) String() string {
 type Use struct {
 	Name   string
 	Does   string
-	Rights []Right // in addition to those of api, which each use has
+	Rights []Right // in addition to the rights of use api
 	As     string  // the use with the same rights; "" = none
 }
 

@@ -52,7 +52,7 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 			}
 			found, err := l.units(ctx, names, want)
 			if errors.Is(err, errNoJournal) {
-				continue // of this service: it may belong to another node
+				continue // the line may belong to another service
 			}
 			if err != nil {
 				return nil, err
@@ -128,7 +128,7 @@ func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	for line := range strings.Lines(text) {
 		m := preciseLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		if m == nil {
-			continue // the line continues the one before it, or is journalctl's own
+			continue // the line continues the previous line, or is from journalctl
 		}
 		at, err := time.Parse("2006 Jan 02 15:04:05.000000", fmt.Sprint(now.Year(), " ", m[1]))
 		if err != nil {

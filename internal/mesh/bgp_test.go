@@ -20,7 +20,7 @@ func TestSessions(t *testing.T) {
 	}
 	tor := netip.MustParseAddr("10.9.9.9")
 	for name, c := range map[string]struct {
-		drop  func(SessionReport) bool // what is not told
+		drop  func(SessionReport) bool // sessions that are not reported
 		down  func(SessionReport) bool
 		quiet int // a node that tells nothing, 0 = none
 		want  []string

@@ -20,7 +20,7 @@ type State int
 const (
 	Fails  State = iota // nothing came back in the last round with a result
 	Loses               // some packets of the last round came back, and some did not
-	Silent              // its first node has not reported for more than one round
+	Silent              // the path's first node has not reported for more than one round
 	Works
 )
 
@@ -35,7 +35,7 @@ type RoundReport struct {
 
 // Board keeps the state of paths over the last rounds.
 type Board struct {
-	round int // the last one that has started
+	round int // the last started round
 	late  int // how many rounds late a node may be before its paths become unknown
 	paths map[name]*history
 	lost  map[string]string // nodes without a report, and why

@@ -89,7 +89,7 @@ func TestAwaited(t *testing.T) {
 	}{
 		{RoundReport{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
 		{RoundReport{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
-		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
+		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // the paths from b are unknown
 		{RoundReport{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {
 		b.Add(c.heard)

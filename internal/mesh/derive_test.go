@@ -44,7 +44,7 @@ func derived() map[string][]string {
 			pairs[Path{min(p.From, p.To), max(p.From, p.To)}] = true
 		}
 		for name, n := range whole {
-			if n < perRack { // the last ones are not full
+			if n < perRack { // the last racks are not full
 				delete(rack, name)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 const (
 	fullBelow = 60 // below this many nodes, every pair is tried
 	within    = 3  // nodes of the same zone that a node tries in a ring
-	across    = 2  // others of other zones
+	across    = 2  // nodes of other zones
 	degree    = within + across
 )
 

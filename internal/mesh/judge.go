@@ -12,10 +12,10 @@ type Finding struct {
 	Plane     string   `json:"plane"`           // of the paths
 	Kind      string   `json:"kind"`            // one of kinds
 	Names     []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
-	Direction string   `json:"way,omitempty"`   // in or out, where only those paths fail
+	Direction string   `json:"way,omitempty"`   // in or out, if only paths in this direction fail
 	Failed    int      `json:"failed"`          // how many of its paths fail
 	Of        int      `json:"of"`              // how many of its paths were tried
-	Paths     []Ends   `json:"paths,omitempty"` // those that fail and that no finding before it has
+	Paths     []Ends   `json:"paths,omitempty"` // failed paths that no earlier finding has
 }
 
 // Ends are the names of both ends of a path.

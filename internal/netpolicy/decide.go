@@ -9,9 +9,9 @@ import (
 
 // A decision is the result of all policies for some packets.
 type decision struct {
-	By     string // the policy that denies them, "" = they may pass
-	chosen bool   // a rule with conditions denies them; false = no rule allows them
-	rule   *rule  // which rule of it denies them; nil = no rule allows them
+	By     string // the policy that denies the packets, "" = they may pass
+	chosen bool   // a rule with conditions denies the packets; false = no rule allows them
+	rule   *rule  // the policy's rule that denies the packets; nil = no rule allows them
 	held   bool   // at least one policy applies
 }
 

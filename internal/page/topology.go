@@ -26,7 +26,7 @@ type Session struct {
 
 // How much is drawn: more would be unreadable.
 const (
-	maxPlaces = 16 // each on its own
+	maxPlaces = 16 // places that are drawn individually
 	maxHubs   = 8
 	maxDown   = 8 // nodes with sessions that are down
 	maxZones  = 12
@@ -43,7 +43,7 @@ type vertex struct {
 	LabelY      int
 	Anchor      string
 	zone        string
-	within, bad int // sessions between its places, and how many of them are down
+	within, bad int // sessions between its places, and how many are down
 }
 
 // edge holds the sessions between two vertices.
@@ -72,7 +72,7 @@ type graph struct {
 	up     map[link]bool
 	order  []link
 	ends   []int // number of sessions of each place
-	down   []int // how many of them are down
+	down   []int // number of sessions that are down
 }
 
 func (t *Topology) graph() *graph {

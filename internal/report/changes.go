@@ -17,7 +17,7 @@ import (
 // what has changed. An answer without a status is a line of a tool's output, and its first word is its target.
 type Changes struct {
 	t      table
-	before []probe.Result // nil = none yet
+	before []probe.Result // nil = no earlier round
 	lost   bool           // the last round had no answer
 	last   time.Time      // when the last line was shown
 	rounds int            // since then

@@ -173,7 +173,7 @@ func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.T
 // nodes writes all nodes, worst first, each with its causes.
 func (t *fleetTable) nodes(b *strings.Builder) {
 	affected := t.all.affected()
-	after := func(n FleetNode) int { // affected nodes follow those at fault
+	after := func(n FleetNode) int { // affected nodes follow the nodes at fault
 		if n.word(affected) == wordAffected {
 			return 1
 		}

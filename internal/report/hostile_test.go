@@ -189,7 +189,7 @@ func TestJUnitIsNeverGreenUnasked(t *testing.T) {
 		"cut": {slices.DeleteFunc(played("x", probe.OK),
 			func(ev probe.Event) bool { return ev.Type == probe.EventEnd }), junit.StatusError},
 		"good":     {slices.DeleteFunc(played("x", probe.OK), isCause), junit.StatusPassed},
-		"by peers": {played("x"), junit.StatusFailed}, // proven by what others saw, and nothing was answered here
+		"by peers": {played("x"), junit.StatusFailed}, // proven by other nodes, and this node did not answer
 	} {
 		suites := must.Get(junit.IngestReader(strings.NewReader(written(t, "junit", false, c.events))))(t)
 		last := suites[0].Tests[len(suites[0].Tests)-1]

@@ -18,7 +18,7 @@ import (
 // other checks, keep only their newest round. A requested check without a complete answer becomes unknown: it loses its
 // old answer, but does not disappear.
 type Latest struct {
-	Node string // the one in question
+	Node string // the examined node
 
 	round     int
 	kept      []answer
