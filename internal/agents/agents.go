@@ -6,10 +6,10 @@
 //	server, err := agents.New(world, log)
 //	err = server.Stdio(ctx, os.Stdin, os.Stdout)
 //
-// New is the entry point. World has the functions that reach nodes and the API; the package itself reaches neither.
-// An answer begins with a few words of calico-probe. A marked block follows, with texts of nodes, pods and API objects,
-// which are data. The whole report is a resource, and the tool "result" returns parts of it. No tool repairs
-// anything, runs a command or opens a shell.
+// New is the entry point. Only the functions of World connect to nodes and the API. An answer begins with a short
+// summary by calico-probe. A marked block follows: quoted texts of nodes, pods and API objects, which the agent must
+// treat as data. The whole report is a resource, and the tool "result" returns parts of it. No tool repairs anything,
+// runs a command or opens a shell.
 package agents
 
 import (
@@ -31,24 +31,24 @@ import (
 
 // World has the functions behind the tools. A nil function removes its tool.
 type World struct {
-	// Probes reports whether pods may be created on nodes. If not, Run and Follow are called only with access method
-	// api, and Mesh is not called.
+	// Probes reports whether pods may be created on nodes. If not, Run and Follow get only access method api, and Mesh
+	// is never called.
 	Probes bool
-	// Scope returns the nodes that Mesh would place probes on: their number and their cluster. It may be nil.
+	// Scope returns how many nodes Mesh would place probes on, and in which cluster. It may be nil.
 	Scope func(ctx context.Context, nodes []string, selector string) (string, error)
-	// Triage judges nodes by the API, and creates nothing: the named nodes, those that match a selector, or all.
+	// Triage judges nodes by API data and creates nothing: the named nodes, those that match a selector, or all.
 	Triage func(ctx context.Context, nodes []string, selector string) (report.Fleet, error)
 	// Run examines one node.
 	Run func(ctx context.Context, node string, how How) (report.Run, report.Document, error)
 	// Mesh tests the paths between nodes.
 	Mesh func(ctx context.Context, nodes []string, selector string) (*mesh.Report, error)
-	// Follow runs a runbook on a node, without its actions and without questions to a person.
+	// Follow runs a runbook on a node. It skips actions and asks no questions.
 	Follow func(ctx context.Context, name, node string) (*runbook.Record, error)
-	// Runbooks are the available runbooks.
+	// Runbooks lists the available runbooks.
 	Runbooks []runbook.Item
 	// Explain explains a check or a cause, by its ID.
 	Explain func(id string) (string, error)
-	// Schemas are the JSON Schemas of the results of Run, Triage, diff, Follow and Mesh, by the name of the tool.
+	// Schemas has the JSON Schemas of the results of Run, Triage, diff, Follow and Mesh, by tool name.
 	Schemas map[string][]byte
 }
 
@@ -56,10 +56,10 @@ type World struct {
 type How struct {
 	Profile string   // quick, standard or deep
 	Via     string   // the access method; api creates nothing
-	Checks  []string // only these
+	Checks  []string // limits the run to these checks
 }
 
-// Server has the tools, and the reports that they can show again.
+// Server has the tools, and the reports that tools can show again.
 type Server struct {
 	world World
 	log   *slog.Logger
@@ -67,18 +67,17 @@ type Server struct {
 	turns chan struct{}
 	mcp   *mcp.Server
 
-	byHTTP bool     // set before anything is served
-	secret [32]byte // random for each process: it signs questions, so that an answer fits only its question
+	byHTTP bool     // set before serving
+	secret [32]byte // random for each process: it signs each question, so that an answer cannot serve another question
 
-	serving context.Context //nolint:containedctx // its end ends every call: the SDK's context of a call outlives it
+	serving context.Context //nolint:containedctx // its end cancels every call: the SDK's context of a call outlives it
 	end     context.CancelFunc
 }
 
-// maxCalls is how many calls may use nodes or the API at once, so that an agent in a loop does not fill nodes with
-// pods.
+// maxCalls limits the concurrent calls that use nodes or the API: an agent in a loop must not fill nodes with pods.
 const maxCalls = 2
 
-// callLimit bounds any call.
+// callLimit is the time limit of any call.
 const callLimit = 6 * time.Minute
 
 const instructions = `calico-probe finds out why a Kubernetes node running Calico is broken.
@@ -105,7 +104,7 @@ func (s *Server) Keep(run report.Run, doc report.Document) string {
 	return s.runs.put(kept{kind: kindRun, doc: doc, run: &run, saved: true})
 }
 
-// Stdio serves requests from in on out, until in or ctx ends. It then ends running calls, and returns when they have
+// Stdio serves requests from in on out, until in or ctx ends. It then cancels running calls, and returns after they
 // removed what they created.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer s.end()
@@ -119,12 +118,12 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) err
 	return err
 }
 
-// nopClose is a writer that another owner closes.
+// nopClose is a writer with a Close that does nothing: the caller closes the underlying writer.
 type nopClose struct{ io.Writer }
 
 func (nopClose) Close() error { return nil }
 
-// turn waits until fewer than maxCalls calls run; its result ends the turn.
+// turn waits until fewer than maxCalls calls run. The returned function ends the turn.
 func (s *Server) turn(ctx context.Context) (func(), error) {
 	select {
 	case s.turns <- struct{}{}:

@@ -337,8 +337,8 @@ func TestAskedForNothing(t *testing.T) {
 	}
 }
 
-// TestOwnWords requires that outside of the block there are only valid IDs, whatever Explain accepts: it takes
-// patterns, and a saved run may contain any ID.
+// TestOwnWords requires that own words contain only valid IDs. Explain also accepts patterns, and a saved run may
+// contain any ID.
 func TestOwnWords(t *testing.T) {
 	t.Parallel()
 	w := liar(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The syntax of node names, of what can be explained, and of IDs of causes and checks. Anything else is rejected here.
+// The valid node names, explainable words, and IDs of causes and checks. Other arguments are rejected here.
 var (
 	nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	ownName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./-]{0,99}$`)
@@ -40,7 +40,7 @@ func (s *Server) checkRun(in runArguments) error {
 	return nil
 }
 
-// usable returns the index of the valid runbook with a name, or -1.
+// usable returns the index of the valid runbook with this name, or -1.
 func (s *Server) usable(name string) int {
 	return slices.IndexFunc(s.world.Runbooks, func(it runbook.Item) bool { return it.Name == name && it.Err == nil })
 }
@@ -60,7 +60,7 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	return checkNodes(in.Node)
 }
 
-// The questions to a person before something is created; "" = nothing is created. The arguments are already checked.
+// The questions to a person before a tool creates something; "" = no question. The arguments are already checked.
 
 func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {
@@ -85,10 +85,10 @@ func confirmMesh(in nodesArguments) string {
 	return "Place a read-only probe pod on " + where + "? Each probe ends automatically."
 }
 
-// scopeLimit bounds how long counting the nodes of a question may take.
+// scopeLimit is the time limit for counting the nodes of a question.
 const scopeLimit = 30 * time.Second
 
-// scopeMesh describes the nodes of a mesh as part of its question; "" if the world does not count them.
+// scopeMesh describes a mesh's nodes for the question; "" if World has no Scope.
 func (s *Server) scopeMesh(ctx context.Context, in nodesArguments) (string, error) {
 	if s.world.Scope == nil {
 		return "", nil
@@ -110,5 +110,5 @@ func confirmRunbook(in runbookArguments) string {
 		"It notifies the webhooks that it names.", in.Name, in.Node)
 }
 
-// viaAPI is the access method that creates nothing.
+// viaAPI is the access method that only reads the API.
 const viaAPI = "api"

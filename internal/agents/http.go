@@ -22,7 +22,7 @@ const Path = "/mcp"
 const (
 	maxBody      = 256 << 10 // bytes of a request
 	readLimit    = 15 * time.Second
-	stoppedLimit = 25 * time.Second // fits into a pod's default grace period of 30 seconds
+	stoppedLimit = 25 * time.Second // below a pod's default grace period of 30 seconds
 )
 
 // Front restricts who may use the tools over HTTP, in addition to a token.
@@ -31,8 +31,8 @@ type Front struct {
 	Origins []string // allowed origins of web pages; requests of other pages are rejected
 }
 
-// HTTP serves a listener until ctx ends. There are no sessions: each request is independent. It then ends running
-// calls, and returns when they have removed what they created, or after stoppedLimit.
+// HTTP serves a listener until ctx ends, without sessions: each request is independent. It then cancels running calls.
+// It returns after they removed what they created, or after stoppedLimit.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, front Front) error {
 	defer s.end()
 	s.byHTTP = true
@@ -59,7 +59,7 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, 
 	return nil
 }
 
-// handler accepts a request with valid credentials and an allowed host and origin.
+// handler accepts requests with valid credentials and an allowed host and origin.
 func (s *Server) handler(keeper *gate.Keeper, front Front) http.Handler {
 	tools := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
@@ -70,10 +70,10 @@ func (s *Server) handler(keeper *gate.Keeper, front Front) http.Handler {
 	return front.guard(keeper.Guard(mux, gate.Observer{}))
 }
 
-// fromHeader has the address of a request, for the log line of each call. It overwrites the client's value.
+// fromHeader holds the client's address for the log line of each call. The server overwrites a value from the client.
 const fromHeader = "Calico-Probe-From"
 
-// guard rejects requests that a web page made a browser send.
+// guard rejects requests that a foreign web page sends through a browser.
 func (f Front) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")

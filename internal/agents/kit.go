@@ -146,8 +146,8 @@ func (s *Server) ofDocument(d report.Document) []string {
 	return append(out, listed("checks with bad results", bad)...)
 }
 
-// known returns a cause or check with its confidence or status, if its ID belongs to calico-probe: a saved run may
-// contain any text, and Explain also accepts patterns.
+// known returns a cause or check with its confidence or status, if calico-probe has this ID. It validates because a
+// saved run may contain any text, and Explain also accepts patterns.
 func (s *Server) known(id string, how any) []string {
 	if !plainID.MatchString(id) || s.world.Explain == nil {
 		return nil
@@ -170,7 +170,7 @@ func listed(what string, items []string) []string {
 	return []string{what + ": " + text}
 }
 
-// verdictWord returns a verdict's word, if it is a known one.
+// verdictWord returns a verdict's word if it is valid.
 func verdictWord(v *probe.Verdict) string {
 	if v == nil || !slices.Contains(report.Verdicts(), v.Word) {
 		return "none"
@@ -328,7 +328,7 @@ func evidence(id, check string, all []report.Located) (answer, error) {
 
 func lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
 
-// cutLines returns as many lines as fit.
+// cutLines returns the first lines that fit into an answer.
 func cutLines(all []string) []string {
 	size := 0
 	for i, line := range all {

@@ -16,9 +16,9 @@ const maxMessage = 4 << 20
 // parseError is JSON-RPC's response to an invalid message (section 5.1). The ID is null because the request is unknown.
 const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: the line is not a JSON-RPC message"}}` + "\n"
 
-// messages reads lines that are valid messages. Any other line, such as the output of a shell that started us, gets an
-// error response and is dropped: the SDK would end the session. Batches are dropped too, because only protocol version
-// 2025-03-26 has them.
+// messages passes on lines that are valid messages. It drops any other line, such as output of the parent shell, with
+// an error response: the SDK would end the session. It also drops batches, because only protocol version 2025-03-26 has
+// them.
 type messages struct {
 	lines *bufio.Reader
 	in    io.Closer
@@ -49,7 +49,7 @@ func (m *messages) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// line returns the next line; of a line that is too long, a part that is not a valid message.
+// line returns the next line. From a line that is too long, it returns a part, which is not a valid message.
 func (m *messages) line() ([]byte, error) {
 	var line []byte
 	for {

@@ -10,17 +10,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How much text an answer may have, in bytes: less than 2,000 tokens of any common tokenizer, which a test checks.
+// Limits for the text of an answer, in bytes: less than 2,000 tokens in any common tokenizer, as a test checks.
 const (
 	mostText = 5200
 	mostLine = 500
 )
 
-// quoteMark precedes each line that is not in calico-probe's own words. Quoted text has no line breaks, so none of it
-// can begin a line.
+// quoteMark precedes each quoted line. Quoted text has no line breaks, so it cannot begin a line without the mark.
 const quoteMark = "| "
 
-// says returns the text of an answer: own lines, as many quoted ones as fit, and where to find the rest.
+// says returns the text of an answer: own lines, the quoted lines that fit, and where to find the rest.
 func says(own, quoted []string, rest string) string {
 	var b strings.Builder
 	for _, line := range own {
@@ -49,15 +48,15 @@ var (
 	scheme = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*:(//)?[^\s]*`)
 	www    = regexp.MustCompile(`(?i)\bwww\.`)
 	tag    = regexp.MustCompile(`<([A-Za-z/!?])`)
-	// here matches an address of this machine, which is harmless as a link. Nothing after the port may turn it into the
-	// user part of another host, or into another address.
+	// here matches a URL of this machine, which is harmless as a link. The text after the port must not turn it into
+	// the user part of another host, or into another address.
 	here = regexp.MustCompile(`^(?i)https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[^\s@]*)?$`)
 	// harmful matches schemes that work without two slashes.
 	harmful = regexp.MustCompile(`(?i)(^|[^\w.+-])(javascript|data|vbscript|mailto|tel|file):(\S)`)
 )
 
-// defang makes one line of foreign text that no reader takes for a link, an image or an HTML element, neither in
-// Markdown nor in HTML, nor because it looks like an address. It keeps addresses of this machine.
+// defang returns foreign text as one line that renders as plain text. Neither Markdown nor HTML readers find a link, an
+// image or an element in it, and no URL remains clickable. It keeps URLs of this machine.
 func defang(text string) string {
 	text = probe.Line(text)
 	text = scheme.ReplaceAllStringFunc(text, func(url string) string {
@@ -85,7 +84,7 @@ func defanged(doc any) any {
 	return eachText(tree)
 }
 
-// eachText makes every text of a tree harmless, including field names, which may be names of labels.
+// eachText makes every text of a tree harmless, including field names, which may be label names.
 func eachText(tree any) any {
 	switch v := tree.(type) {
 	case string:

@@ -30,7 +30,7 @@ type kept struct {
 	json  []byte // encoded doc
 }
 
-// How many answers are kept; the oldest are dropped first.
+// How many answers are kept. The oldest answers are dropped first.
 const (
 	mostKept      = 64
 	mostKeptBytes = 64 << 20
@@ -43,7 +43,7 @@ type store struct {
 	made int
 }
 
-// put keeps an answer and returns its ID: a fixed word and a number, because the ID of a saved run may be any text.
+// put keeps an answer and returns a new ID: a fixed word and a number. The ID of a saved run may be any text.
 func (s *store) put(k kept) string {
 	k.json, _ = json.Marshal(defanged(k.doc)) // encoding these types cannot fail
 	return s.add(k)

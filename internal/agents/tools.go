@@ -20,24 +20,24 @@ import (
 type answer struct {
 	own    []string // in calico-probe's own words
 	quoted []string // texts of nodes, pods and API objects
-	keep   *kept    // what tools can show again, nil = nothing
-	short  any      // the part that is returned immediately as a document, nil = none
+	keep   *kept    // the part that tools can show again, nil = nothing
+	short  any      // the document that the result contains, nil = none
 }
 
 // tool is one tool: its texts and its function.
 type tool[In any] struct {
 	name, title, text string
 	creates           bool // it creates pods on nodes
-	asks              bool // it uses nodes or the API, and waits for its turn
+	asks              bool // it uses nodes or the API, so it waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
 	check             func(in In) error  // rejects arguments before any question, nil = none
 	confirm           func(in In) string // the question to a person, "" = none
-	// scope completes the question with the number of nodes and their cluster; nil = the tool creates few pods. The
-	// person's consent then covers all these nodes.
+	// scope adds the number of nodes and their cluster to the question, so that the consent covers all these nodes. nil
+	// = the tool creates few pods.
 	scope func(ctx context.Context, in In) (string, error)
 }
 
-// refusal is an error in calico-probe's own words. Any other error may contain text of a node or the API.
+// refusal is an error in calico-probe's own words. Other errors may contain text of a node or the API.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -51,7 +51,7 @@ func offer[In any](s *Server, t tool[In]) error {
 		Title: t.title, ReadOnlyHint: !t.creates, DestructiveHint: &no, IdempotentHint: !t.asks, OpenWorldHint: &no,
 	}}
 	if t.asks {
-		described.Annotations.OpenWorldHint = &yes // texts of nodes may come from anyone
+		described.Annotations.OpenWorldHint = &yes // anyone may have written the texts of nodes
 	}
 	if schema := s.world.Schemas[t.name]; schema != nil {
 		described.OutputSchema = json.RawMessage(schema)
@@ -112,7 +112,7 @@ func (t tool[In]) scoped(ctx context.Context, in In) func() (string, error) {
 	}
 }
 
-// call runs do within its turn and the limit of a call.
+// call runs do when its turn comes, within the time limit of a call.
 func (s *Server) call(ctx context.Context, asks bool, do func(context.Context) (answer, error)) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, refuse("the call took longer than %v", callLimit))
 	defer cancel()
@@ -158,7 +158,7 @@ func (s *Server) result(a answer, id string) *mcp.CallToolResult {
 	return out
 }
 
-// failed returns an error as a result, so that the agent reads it: in own words, or as a quoted text.
+// failed returns an error as a result that the agent can read: in own words, or as quoted text.
 func failed(err error) *mcp.CallToolResult {
 	text := ""
 	if own, ok := errors.AsType[refusal](err); ok {
@@ -175,14 +175,14 @@ type agreedKey struct{}
 // Agreed reports whether a person agreed to pods on all nodes of this call.
 func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 
-// confirmed asks the person in front of the client. It returns the question as a result, or whether the person agreed;
-// an error is a refusal. A client on stdin that cannot ask may continue: the user who started this program as its child
-// set --allow-probes. Over HTTP, the client is anyone with a token, so a request that cannot be confirmed creates
-// nothing. That includes every request of a protocol before 2026-07-28: without sessions, the client's capabilities are
-// unknown, and the server cannot ask it.
+// confirmed asks the client's user for consent. It returns the question as a result, or whether the user agreed; an
+// error is a refusal. A client on stdin that cannot ask may continue: the user who started this server set
+// --allow-probes. Over HTTP, anyone with a token can be the client, so an unconfirmed request creates nothing. This
+// includes every request of a protocol before 2026-07-28: without sessions, the client's capabilities are unknown, and
+// the server cannot ask.
 //
-// Consent covers exactly the question that was asked. The client returns the question's signature, which covers the
-// tool, the arguments and the number of nodes. With any other signature, the server asks again.
+// Consent covers exactly one question. The client returns the question's signature, which covers the tool, the
+// arguments and the number of nodes. With any other signature, the server asks again.
 func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope func() (string, error)) (
 	question *mcp.CallToolResult, agreed bool, err error) {
 	if text == "" {
@@ -227,7 +227,7 @@ func (s *Server) signed(parts ...string) string {
 
 // audit logs one line for each call.
 func (s *Server) audit(req *mcp.CallToolRequest, name string, in any, id string, err error, took time.Duration) {
-	args, _ := json.Marshal(in) // bounded has already encoded it
+	args, _ := json.Marshal(in) // cannot fail: bounded has already encoded it
 	said := []any{"tool", name, "arguments", probe.Cut(probe.OneLine(string(args)), 1000), "took",
 		took.Round(time.Millisecond).String()}
 	if p := req.Session.InitializeParams(); p != nil && p.ClientInfo != nil {

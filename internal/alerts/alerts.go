@@ -3,9 +3,9 @@
 //	webhook -> Alert -> Routes: which procedure -> Cluster.Node: which node -> Job in the store
 //	Job -> Cluster.Look on a worker -> Report in the store -> event on the node, page, metrics
 //
-// New is the entry point. There is one job for each node and procedure, and a limited number runs at a
-// time. Accepted jobs survive a restart. The package does not know Kubernetes: a Cluster finds nodes,
-// examines them and writes events.
+// New is the entry point. Each node and procedure has one job, and the number of running jobs is limited. Accepted jobs
+// survive a restart. The package does not use Kubernetes directly: a Cluster finds nodes, examines them and writes
+// events.
 package alerts
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// Cluster is the cluster as a Server needs it. All functions honour their context, and may be called concurrently.
+// Cluster has the cluster functions that a Server needs. All honour their context, and are safe for concurrent use.
 type Cluster struct {
 	// Node returns the node with this name or address; "" = no such node.
 	Node func(ctx context.Context, nameOrAddress string) (string, error)
 	// PodNode returns the node of a pod; "" = no such pod, or not scheduled.
 	PodNode func(ctx context.Context, namespace, pod string) (string, error)
-	// Look runs the job's procedure on its node. The folder belongs to the job, and keeps its content if the program is
-	// killed. An error means that the procedure could not run.
+	// Look runs the job's procedure on its node. The job's folder keeps its content if the program is killed. An error
+	// means that the procedure could not run.
 	Look func(ctx context.Context, job Job, folder string) (Report, error)
-	// Tell writes the result of a job as an event on its node; false = the node got too many events recently. After a
-	// kill during a job, Tell may be called again for it.
+	// Tell writes a job's result as an event on its node; false = the node got too many events recently. If the program
+	// was killed during a job, Tell may run twice for it.
 	Tell func(ctx context.Context, job Job) (bool, error)
-	// Page returns a page for the JSON of a Report, possibly of an older version; nil = no pages.
+	// Page returns the page for a Report's JSON, possibly of an older version; nil = no pages.
 	Page func(json []byte) (page.Page, error)
 }
 
@@ -40,7 +40,7 @@ const (
 	Incomplete = report.WordIncomplete
 )
 
-// verdicts lists them.
+// verdicts lists the valid verdicts.
 func verdicts() []string { return []string{Healthy, Warnings, Fault, Incomplete} }
 
 // Report is the result of a job.
@@ -51,7 +51,7 @@ type Report struct {
 	Markdown []byte
 }
 
-// Procedure is what runs for an alert: exactly one of Runbook and Profile is set.
+// Procedure is the runbook or run for an alert: exactly one of Runbook and Profile is set.
 type Procedure struct {
 	Runbook string `json:"runbook,omitempty"`
 	Profile string `json:"profile,omitempty"` // profile of a plain run
@@ -78,18 +78,18 @@ const (
 	Done    State = "done"
 )
 
-// Job is one procedure on one node, or on many nodes at once, for one alert or several.
+// Job is one procedure on one node, or on many nodes at once, for one or more alerts.
 type Job struct {
 	ID        string    `json:"id"`              // letters, digits and dashes; sorts by time
 	Node      string    `json:"node"`            // ManyNodes for a job over many nodes
-	Nodes     []string  `json:"nodes,omitempty"` // for such a job: the nodes in its alerts
+	Nodes     []string  `json:"nodes,omitempty"` // of a job over many nodes: the nodes in its alerts
 	Procedure Procedure `json:"procedure"`
 	State     State     `json:"state"`
-	Alerts    []Alert   `json:"alerts"`             // at most maxAlerts of its alerts
-	More      int       `json:"more,omitempty"`     // number of its other alerts
-	Attempts  int       `json:"attempts,omitempty"` // how often it was started
+	Alerts    []Alert   `json:"alerts"`             // its first alerts, at most maxAlerts
+	More      int       `json:"more,omitempty"`     // number of further alerts
+	Attempts  int       `json:"attempts,omitempty"` // number of starts
 	Queued    time.Time `json:"queued"`
-	Started   time.Time `json:"started,omitzero"` // of the last attempt
+	Started   time.Time `json:"started,omitzero"` // start of the last attempt
 	Ended     time.Time `json:"ended,omitzero"`
 	Verdict   string    `json:"verdict,omitempty"`
 	Says      string    `json:"says,omitempty"`
@@ -100,11 +100,11 @@ type Job struct {
 type Alert struct {
 	Fingerprint string            `json:"fingerprint"`
 	StartsAt    time.Time         `json:"startsAt"`
-	Name        string            `json:"name,omitempty"`   // its label alertname
+	Name        string            `json:"name,omitempty"`   // label alertname
 	Labels      map[string]string `json:"labels,omitempty"` // nil = dropped, because the job has too many alerts
 	Resolved    time.Time         `json:"resolved,omitzero"`
 	firing      bool
-	odd         string // why the alert is invalid; "" = it is valid
+	odd         string // why the alert is invalid; "" = valid
 }
 
 // key identifies a firing.

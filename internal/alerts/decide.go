@@ -19,8 +19,8 @@ type assigned struct {
 	err       error // nil, unmapped, or why the cluster query failed
 }
 
-// take handles every alert of a notification. When it returns, accepted alerts are on disk. An error means that some
-// were not accepted, and Alertmanager must send them again; the accepted ones are then recognized.
+// take handles every alert of a notification. When it returns, accepted alerts are on disk. An error means that
+// Alertmanager must send the notification again; accepted alerts are then recognized.
 func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	all := s.place(ctx, n.alerts)
 	s.turn.Lock()
@@ -34,7 +34,7 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	return took.counts, err
 }
 
-// maxLookups is how many alerts of a notification query the cluster at once.
+// maxLookups limits the concurrent cluster queries for one notification.
 const maxLookups = 16
 
 // place finds the nodes of new alerts.
@@ -61,7 +61,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 					p.procedure, p.node, p.err = s.routes.target(ctx, reader, a.Labels)
 					return nil
 				})
-				if crash != nil { // if the alert were sent again, it would crash again
+				if crash != nil { // sent again, the alert would crash again
 					s.log.Error("an alert hit a bug in this program", "fault", crash.Error())
 					p.err = unmapped("its node was not found: the lookup " + crash.Error())
 				}
@@ -72,8 +72,8 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	return out
 }
 
-// podNode caches pods without a node for a while, up to a number of pods. A notification that took too long is sent
-// again in full, and would otherwise repeat all lookups until it times out again.
+// Limits of podNode's cache of pods without a node. Alertmanager sends a notification that timed out again in full;
+// without the cache, it would repeat all lookups and time out again.
 const (
 	lostFor = 5 * time.Minute
 	maxLost = 20_000
@@ -110,20 +110,20 @@ func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, er
 	return "", nil
 }
 
-// decision is the change that a notification makes.
+// decision holds the changes that a notification causes.
 type decision struct {
 	counts   map[string]int
 	made     map[string]*Job // new jobs by ID
 	changed  map[string]*Job // changed jobs by ID
-	order    []string        // of the new ones
+	order    []string        // of the new jobs
 	unmapped []Unmapped      // the new list
-	firings  []heard         // new ones, and those to renew
-	gathered []string        // IDs of jobs that became part of another one
-	refused  error           // why some alerts must be sent again
+	firings  []heard         // new and renewed firings
+	gathered []string        // IDs of jobs that were merged into another job
+	refused  error           // why Alertmanager must send some alerts again
 }
 
-// decide decides about every alert of a notification, without changing anything. beyond is the number of its alerts
-// that were not read. The caller holds turn.
+// decide decides about every alert of a notification and changes nothing itself. beyond is the number of unread alerts.
+// The caller holds turn.
 func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
 			refuse(a.err)
-		case a.node == "": // it was known during place, but its job was removed since
-			refuse(errors.New("the job of an alert was removed in the meantime"))
+		case a.node == "": // place recognized it, but its job was removed since
+			refuse(errors.New("the job of an alert was removed meanwhile"))
 		case s.stopping:
 			refuse(errStopping)
 		case waiting >= s.limits.Queue && !nodes.tooMany(a.node):
@@ -204,7 +204,7 @@ func (s *Server) waitingOf() map[Procedure]int {
 	return waits
 }
 
-// belongs returns the existing job for an alert, or nil. known is the job of the same alert in this notification,
+// belongs returns the existing job for an alert, or nil. known is the job of the same alert in this notification.
 // latest has the jobs that this notification created. had reports whether the alert already had a job.
 func (s *Server) belongs(
 	t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time,
@@ -229,10 +229,10 @@ func (s *Server) belongs(
 	return job, false
 }
 
-// reject undoes a decision that could not be written: all its alerts must be sent again.
+// reject undoes a decision that could not be written: Alertmanager must send all its alerts again.
 func (s *Server) reject(t *decision, err error) error {
 	s.storeFailed(err)
-	for id := range t.made { // otherwise the next start would find them
+	for id := range t.made { // otherwise the next start would load these jobs
 		if gone := s.store.forget(id); gone != nil {
 			err = errors.Join(err, gone)
 			s.owe(id)
@@ -246,7 +246,7 @@ func (s *Server) reject(t *decision, err error) error {
 	return err
 }
 
-// version returns the job as this notification changes it: one copy for all its alerts.
+// version returns the notification's copy of a job: one copy for all its alerts.
 func (t *decision) version(j *Job) *Job {
 	if j == nil {
 		return nil
@@ -283,7 +283,7 @@ func resolve(j *Job, a Alert) bool {
 // noted collects the alerts that start nothing.
 type noted struct {
 	list []Unmapped
-	at   map[string]int // index in the list by alert and reason
+	at   map[string]int // index in list, by alert and reason
 }
 
 func newNoted(list []Unmapped) *noted {
@@ -306,13 +306,13 @@ func (n *noted) add(a Alert, why string, now time.Time) {
 	n.list = append(n.list, u)
 }
 
-// latest returns the ones to keep.
+// latest returns the alerts to keep.
 func (n *noted) latest() []Unmapped {
 	list := slices.DeleteFunc(n.list, func(u Unmapped) bool { return u.Times == 0 })
 	return list[max(0, len(list)-maxUnmapped):]
 }
 
-// accept writes a decision, and applies it when it is written. The caller holds turn.
+// accept writes a decision to disk, then applies it. The caller holds turn.
 func (s *Server) accept(t *decision) error {
 	var jobs []Job
 	for _, id := range t.order {
@@ -330,7 +330,7 @@ func (s *Server) accept(t *decision) error {
 	if err == nil { // firings last: after a restart, a rejected alert must be new
 		if err = s.store.addFirings(t.firings); err != nil {
 			s.mu.Lock()
-			s.appended = moreFirings + 1 // rewrites the file as soon as that is possible
+			s.appended = moreFirings + 1 // rewrites the file as soon as possible
 			s.mu.Unlock()
 		}
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ManyNodes replaces the node of a job over many nodes. No node's name contains a space.
+// ManyNodes replaces the node name of a job over many nodes. Node names contain no spaces.
 const ManyNodes = "many nodes"
 
 const (
-	// maxNodes bounds the nodes that a job lists. The run examines all nodes anyway.
+	// maxNodes limits the list of nodes in a job. The run examines all nodes anyway.
 	maxNodes = 500
-	// manyWait is how long a run over many nodes waits for more alerts: those of one outage arrive within seconds.
+	// manyWait is how long a run over many nodes waits for more alerts: one outage's alerts arrive within seconds.
 	manyWait = 10 * time.Second
 )
 
 // addNode adds a node to the list of a job.
 func (j *Job) addNode(node string) {
 	if j.Procedure.Many && node != ManyNodes && len(j.Nodes) < maxNodes && !slices.Contains(j.Nodes, node) {
-		j.Nodes = append(slices.Clone(j.Nodes), node) // readers may have the old slice
+		j.Nodes = append(slices.Clone(j.Nodes), node) // a reader may still use the old slice
 	}
 }
 
-// manyFor returns the run over many nodes that covers an alert for a node: a waiting one, or a recent one that listed
+// manyFor returns the job over many nodes that covers an alert for a node: a waiting job, or a recent job that listed
 // this node; nil = none. The caller holds mu.
 func (s *Server) manyFor(node string, now time.Time) *Job {
 	j := s.jobs[s.latest[keyOf(ManyNodes, manyProcedure)]]
@@ -42,13 +42,13 @@ func (s *Server) manyFor(node string, now time.Time) *Job {
 // manyProcedure is what runs for alerts about many nodes.
 var manyProcedure = Procedure{Profile: string(probe.Standard), Many: true}
 
-// crowd has the nodes of waiting jobs that one run over many nodes may replace.
+// crowd has the nodes of the waiting jobs that one run over many nodes may replace.
 type crowd struct {
 	most  int // 0 = never
 	nodes map[string]bool
 }
 
-// single reports whether a waiting job is about one node and was never started.
+// single reports whether a job waits, is about one node, and was never started.
 func (j *Job) single() bool { return j.State == Queued && j.Attempts == 0 && !j.Procedure.Many }
 
 // crowdOf returns the crowd of the existing jobs. The caller holds mu.
@@ -75,7 +75,7 @@ func (c crowd) tooMany(node string) bool {
 	return c.most > 0 && n > c.most
 }
 
-// gather replaces waiting jobs with one run over many nodes, if they are about too many nodes. The caller holds mu.
+// gather replaces waiting jobs for too many nodes with one run over many nodes. The caller holds mu.
 func (s *Server) gather(t *decision, c crowd, now time.Time) {
 	if c.most == 0 || len(c.nodes) <= c.most {
 		return
@@ -109,7 +109,7 @@ func (s *Server) gather(t *decision, c crowd, now time.Time) {
 		fresh++
 		return true
 	})
-	if fresh > 0 { // the alert of one of them created this job
+	if fresh > 0 { // this job is new: it came from an alert of this notification
 		t.counts[outcomeQueued] -= fresh - 1
 		t.counts[outcomeSame] += fresh - 1
 	}
@@ -125,7 +125,7 @@ func (s *Server) gather(t *decision, c crowd, now time.Time) {
 			before = append(before, heard{key, many.ID, f.Last})
 		}
 	}
-	t.firings = append(before, t.firings...) // for the same alert, the last one counts
+	t.firings = append(before, t.firings...) // for the same alert, the last firing counts
 }
 
 // forgetGathered removes the replaced jobs, after the new one is written. The caller holds turn.

@@ -21,7 +21,7 @@ import (
 // PathAlerts is the path of Alertmanager's webhook.
 const PathAlerts = "/v1/alerts"
 
-// Limits of one request: to wait for its turn, to be read, and to find the nodes of its pods, which takes longest.
+// Time limits of one request: for its turn, its body, and the nodes of its pods, which takes longest.
 const (
 	turnLimit    = 10 * time.Second
 	readLimit    = 15 * time.Second
@@ -31,7 +31,7 @@ const (
 	healthLimit  = 10 * time.Second // of a health check
 )
 
-// How many requests may have their body or page in memory at once. Each may take some MB.
+// How many request bodies or pages may be in memory at once. Each may need some MB.
 const (
 	maxTaking  = 4
 	maxReading = 4
@@ -39,13 +39,13 @@ const (
 
 // Limits of the health checks.
 const (
-	checkEvery = 5 * time.Second // tries the store at most this often, because anyone may send the request
-	silent     = 2 * time.Minute // without a beat: something blocks everything
-	overdue    = 5 * time.Minute // a job still runs this long after its limit
+	checkEvery = 5 * time.Second // at most one test of the store in this time, because anyone may send the request
+	silent     = 2 * time.Minute // after this long without a beat, the workers are blocked
+	overdue    = 5 * time.Minute // a job exceeded its limit by this much
 )
 
 // Serve serves requests on l and health checks on health, and runs jobs. When ctx ends, it stops the jobs, and returns
-// when they have ended.
+// after they end.
 func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	server, main := s.access.Server(l, s.Handler(), s.observer())
 	server.ReadTimeout, server.WriteTimeout = gate.HeaderLimit+turnLimit, requestLimit
@@ -62,7 +62,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 		return server.Serve(main)
 	})
 	failedBeside := probe.Async(func() error { return living.Serve(beside) })
-	defer living.Close() // last: until then it reports that the server stops
+	defer living.Close() // closed last: it reports until then that the server is stopping
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := probe.Async(func() error { s.Run(working); return nil })
@@ -70,7 +70,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	select {
 	case err = <-failed: // an unexpected end
 	case err = <-failedBeside:
-	case crash = <-ended: // otherwise no jobs would run
+	case crash = <-ended: // without workers, jobs would not run
 		ended = nil
 	case <-ctx.Done():
 	}
@@ -135,7 +135,7 @@ func await(ctx context.Context, turns chan struct{}) error {
 	}
 }
 
-// paged limits how many pages are in memory at once.
+// paged limits the number of pages in memory.
 func (s *Server) paged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := await(r.Context(), s.reading); err != nil {
@@ -152,7 +152,7 @@ func refuse(w http.ResponseWriter, code int, why error) {
 	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
 }
 
-// healthy reports whether jobs make progress. If not, a restart helps.
+// healthy reports whether jobs make progress. If they do not, a restart helps.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	if since := time.Since(time.Unix(s.beat.Load(), 0)); since > silent {
 		http.Error(w, fmt.Sprintf("no progress for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
@@ -192,7 +192,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// post receives a notification. Alertmanager sends it again only after a 5xx response.
+// post receives a notification. Alertmanager retries only after a 5xx response.
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	answer := func(code int, why error) {
 		s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()
@@ -215,14 +215,14 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { <-s.taking }()
-	// The deadline starts now, because the request may have waited long. Only connections have a deadline.
+	// The deadline starts now, because the request may have waited long. Only real connections have a deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
 		return
 	}
-	if err != nil { // a stalled connection is not a bad notification
+	if err != nil { // the connection may have stalled: the notification is not bad
 		answer(http.StatusServiceUnavailable, errors.New("the notification is incomplete"))
 		return
 	}
@@ -243,10 +243,10 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	answer(http.StatusOK, nil)
 }
 
-// served are the formats of a report besides the page.
+// served lists the formats of a report besides the page.
 var served = map[string]string{".json": contentTypeJSON, ".md": "text/markdown; charset=utf-8"}
 
-// file serves a report as it is in the store.
+// file serves a report unchanged from the store.
 func (s *Server) file(w http.ResponseWriter, id, suffix string) {
 	b, err := s.store.read(id, suffix)
 	switch {

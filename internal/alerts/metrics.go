@@ -16,7 +16,7 @@ const (
 	eventFailed     = "failed"
 )
 
-// metrics are the metrics of a Server. No label has a node's name, because a large cluster has thousands of nodes.
+// metrics are the metrics of a Server. No label contains a node name, because a large cluster has thousands of nodes.
 type metrics struct {
 	registry     *prometheus.Registry
 	alerts       *prometheus.CounterVec
@@ -91,7 +91,7 @@ func newMetrics(s *Server) *metrics {
 func (m *metrics) ran(j Job) {
 	m.runs.WithLabelValues(j.Procedure.String(), j.Verdict).Inc()
 	m.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
-	if j.Attempts <= maxAttempts { // otherwise it was given up
+	if j.Attempts <= maxAttempts { // after more attempts, the server gave up
 		m.duration.WithLabelValues(j.Procedure.String()).Observe(j.Ended.Sub(j.Started).Seconds())
 	}
 }

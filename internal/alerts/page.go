@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 )
 
-// policy is the content security policy of every page. No other site may show it in a frame.
+// policy is the content security policy of every page. Other sites must not show a page in a frame.
 var policy = page.Policy + "; frame-ancestors 'none'"
 
-// overviewed is how many jobs the overview lists.
+// overviewed limits the number of jobs in the overview.
 const overviewed = 100
 
-// maxPaged is the largest report with a page, in bytes of JSON: four pages may be built at once.
+// maxPaged is the size limit of a report with a page, in bytes of JSON: four pages may be built at once.
 const maxPaged = 2 << 20
 
 // at formats a time for pages.
@@ -41,7 +41,7 @@ func labelled(labels map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// took returns how long a finished job took; "" for others.
+// took returns how long a finished job took; "" if it is unfinished.
 func (j Job) took() string {
 	if j.State != Done || j.Started.IsZero() {
 		return ""
@@ -109,12 +109,12 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageOf returns the page of a job: that of its report, if any, with the facts of the job.
+// pageOf returns the page of a job: its report's page, if any, with the facts of the job.
 func (s *Server) pageOf(job Job) page.Page {
 	p, ok := s.stored(job)
 	if !ok {
 		p = page.Page{Subject: job.Node, Verdict: page.Verdict{Word: cmp.Or(job.Verdict, string(job.State)), Says: job.Says}}
-		if text := s.read(job, ".md"); len(text) > 0 { // of a report that is too large, or of a version with another format
+		if text := s.read(job, ".md"); len(text) > 0 { // the report is too large, or another version wrote it
 			p.Parts = append(p.Parts, page.Part{Title: "Report", Lines: strings.Split(string(text), "\n")})
 		}
 	}

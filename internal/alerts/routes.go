@@ -28,12 +28,12 @@ type Routes struct {
 	Spec       RoutesSpec `json:"spec"`
 }
 
-// Metadata names a file of routes, as in other objects of Kubernetes.
+// Metadata names a file of routes, as in Kubernetes objects.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 }
 
-// RoutesSpec is the content: the first route that matches an alert counts.
+// RoutesSpec is the content. The first route that matches an alert applies.
 type RoutesSpec struct {
 	Routes []Route `json:"routes,omitempty"`
 	Limits Limits  `json:"limits,omitzero"`
@@ -44,8 +44,8 @@ type Route struct {
 	Match   []string `json:"match"`             // same syntax as in Alertmanager: alertname=~"Kube.*"
 	Runbook string   `json:"runbook,omitempty"` // name of a runbook
 	Profile string   `json:"profile,omitempty"` // profile of a plain run: quick, standard or deep
-	Many    bool     `json:"many,omitempty"`    // one run over all nodes, whatever node the alert names
-	// Node lists the labels that identify the node; the first one that the alert has counts. nil = defaultNodeLabels.
+	Many    bool     `json:"many,omitempty"`    // one run over all nodes, regardless of the alert's node
+	// Node lists labels that identify the node. The first label that the alert has is used. nil = defaultNodeLabels.
 	Node []string `json:"node,omitempty"`
 
 	matchers labels.Matchers
@@ -58,15 +58,15 @@ const (
 	labelNamespace = "namespace"
 )
 
-// defaultNodeLabels returns the labels that identify an alert's node, for a route without any. The pod comes before the
-// instance: alerts of kube-state-metrics are about the pod in their labels, and their instance is kube-state-metrics
+// defaultNodeLabels returns the labels that identify an alert's node, for a route without such labels. The pod precedes
+// the instance: an alert of kube-state-metrics is about the pod in its labels, and its instance is kube-state-metrics
 // itself.
 func defaultNodeLabels() []string {
 	return []string{"node", "kubernetes_node", "nodename", labelPod, labelInstance}
 }
 
-// ParseRoutes parses the configuration file. runbooks and profiles are the names that it may use. Missing limits are
-// those of DefaultLimits.
+// ParseRoutes parses the configuration file. It may use the names in runbooks and profiles. Missing limits come from
+// DefaultLimits.
 func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 	r := Routes{Spec: RoutesSpec{Limits: DefaultLimits()}}
 	if err := yaml.UnmarshalStrict(b, &r); err != nil {
@@ -113,7 +113,7 @@ type Answer struct {
 	Runbook  string
 }
 
-// RoutesFor returns the routes without a configuration file: from the alerts that runbooks declare, in this order.
+// RoutesFor returns the routes if there is no configuration file: from the alerts that runbooks declare, in this order.
 func RoutesFor(answers []Answer) (Routes, error) {
 	r := Routes{APIVersion: APIVersion, Kind: Kind, Spec: RoutesSpec{Limits: DefaultLimits()}}
 	for _, a := range answers {
@@ -160,7 +160,7 @@ type unmapped string
 
 func (u unmapped) Error() string { return string(u) }
 
-// target returns the procedure and the node of an alert. The error is unmapped, or a failed query of the cluster.
+// target returns the procedure and the node of an alert. The error is unmapped, or the error of a cluster query.
 func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) (Procedure, string, error) {
 	i := slices.IndexFunc(r.Spec.Routes, func(r Route) bool { return r.matches(alert) })
 	if i < 0 {
@@ -174,8 +174,8 @@ func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) 
 	return Procedure{Runbook: route.Runbook, Profile: route.Profile}, node, err
 }
 
-// nodeOf finds the node. If a label names an unknown node, the search ends: another node would mislead. If a pod is
-// gone, the search continues.
+// nodeOf finds an alert's node. It stops at a label with an unknown node: another node would mislead. It continues
+// after the label of a deleted pod.
 func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (string, error) {
 	lost := ""
 	for _, label := range r.Node {

@@ -15,14 +15,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/gate"
 )
 
-// How much history is kept, and how often a job is tried.
+// Limits for the history, and for the attempts of a job.
 const (
 	maxJobs     = 500
 	maxAge      = 30 * 24 * time.Hour
 	maxAlerts   = 200 // of one job
-	maxLabelled = 10  // of these, with labels
+	maxLabelled = 10  // of these, how many keep their labels
 	maxUnmapped = 200
-	maxAttempts = 3 // a job that kills the program each time must not do so forever
+	maxAttempts = 3 // a job must not kill the program forever
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
 	beatEvery   = 10 * time.Second
@@ -43,7 +43,7 @@ func outcomes() []string {
 	return []string{outcomeQueued, outcomeSame, outcomeUnmapped, outcomeResolved, outcomeRejected}
 }
 
-// errStopping ends a job that will run after the next start.
+// errStopping cancels a job that will run again after the next start.
 var errStopping = errors.New("the program is stopping; the job runs after the next start")
 
 // Server receives alerts and runs jobs.
@@ -55,30 +55,30 @@ type Server struct {
 	store   *store
 	metrics *metrics
 	access  *gate.Keeper
-	wake    chan struct{} // has an item when a job may start
+	wake    chan struct{} // receives an item when a job may start
 	taking  chan struct{} // a slot for each notification that is being read
 	reading chan struct{} // a slot for each page that is being sent
 
-	// turn is held while jobs change, in memory and in the store, so that both agree. mu is held to read or change
-	// memory, and never during a write to disk.
+	// turn is held while jobs change in memory and in the store, so that both agree. mu is held to read or change
+	// memory, but never during a disk write.
 	turn     sync.Mutex
 	beat     atomic.Int64 // when the workers last ran, in seconds
-	checking sync.Mutex   // held while the store is tried
-	checked  time.Time    // when that was
-	broken   error        // its result
+	checking sync.Mutex   // held while the store is tested
+	checked  time.Time    // when the store was tested
+	broken   error        // result of that test
 	mu       sync.Mutex
 	jobs     map[string]*Job   // by ID
 	order    []string          // of jobs, oldest first
-	latest   map[string]string // by node and procedure: the last job
+	latest   map[string]string // the ID of the last job, by node and procedure
 	seen     map[string]heard  // by the key of an alert
 	keep     int               // number of reports
-	appended int               // lines of the firings file since it was last rewritten
+	appended int               // lines added to the firings file since it was last rewritten
 	starts   []start           // within the last hour
-	owed     map[string]bool   // jobs whose copy on disk is outdated, or still exists
+	owed     map[string]bool   // jobs whose copy on disk is stale
 	unmapped []Unmapped        // latest last
 	stopping bool
-	lost     map[[2]string]time.Time // pods without a node, and when that was found
-	held     time.Time               // do not try the store again before this
+	lost     map[[2]string]time.Time // pods without a node, and when they were looked up
+	held     time.Time               // do not try the store before this time
 }
 
 // start records that a job was started.
@@ -87,7 +87,7 @@ type start struct {
 	procedure Procedure
 }
 
-// New opens the store. It queues again what was queued or running when the program ended.
+// New opens the store. It queues the jobs that were queued or running when the program ended.
 func New(
 	dir string, routes Routes, limits Limits, access gate.Access, cluster Cluster, log *slog.Logger,
 ) (_ *Server, err error) {
@@ -128,7 +128,7 @@ func New(
 	return s, nil
 }
 
-// restore loads the store. Running jobs are queued again.
+// restore loads the store and queues interrupted jobs.
 func (s *Server) restore(now time.Time) error {
 	odd := func(err error) { s.log.Error(err.Error()) }
 	var err error
@@ -181,13 +181,13 @@ func (s *Server) add(j Job) {
 	}
 }
 
-// How long a firing is remembered since it was last received, and how many are. Alertmanager sends a lasting alert
-// again every few hours (repeat_interval). A burst of jobs removes their reports sooner.
+// How long a firing is remembered after it was last received, and how many firings. Alertmanager repeats a firing alert
+// every few hours (repeat_interval). A burst of jobs removes reports sooner.
 const (
 	firingFor   = 7 * 24 * time.Hour
 	heardAgain  = 12 * time.Hour // until a repeated firing is written again
 	maxFirings  = 50_000
-	moreFirings = 10_000 // lines in the file beyond maxFirings, until it is rewritten
+	moreFirings = 10_000 // extra lines in the file beyond maxFirings before it is rewritten
 )
 
 // compact forgets firings that are too old or too many, and rewrites the file. The caller holds turn, or is the only
@@ -212,8 +212,8 @@ func (s *Server) compact(now time.Time) error {
 	return nil
 }
 
-// jobOf returns the job of a firing, and whether it had one, which may be forgotten. An incomplete job does not count
-// after a while: a lasting alert deserves another one. The caller holds mu.
+// jobOf returns the job of a firing, and whether it ever had a job: that may be forgotten. An incomplete job does not
+// count after a while: an alert that keeps firing gets another job. The caller holds mu.
 func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 	f, had := s.seen[a.key()]
 	j := s.jobs[f.Job]
@@ -225,7 +225,7 @@ func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 
 func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
 
-// newID combines the time, so that jobs sort, and random bytes, so that IDs cannot be guessed.
+// newID combines the time, which sorts jobs, and random bytes, which make IDs hard to guess.
 func newID(now time.Time) string {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
@@ -241,14 +241,14 @@ func (s *Server) storeFailed(err error) {
 	s.mu.Unlock()
 }
 
-// owe marks a job whose copy on disk differs.
+// owe marks a job whose copy on disk is stale.
 func (s *Server) owe(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed[id] = true
 }
 
-// settle writes what could not be written, unless that failed a moment ago. The caller holds turn.
+// settle retries failed writes, unless a write failed a moment ago. The caller holds turn.
 func (s *Server) settle(now time.Time) {
 	s.mu.Lock()
 	held, tooMany, list := now.Before(s.held), s.appended > moreFirings, slices.Sorted(maps.Keys(s.owed))

@@ -17,8 +17,7 @@ import (
 )
 
 // store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and work/ID until a job is done.
-// Files are written atomically. Methods must not be called concurrently, except read, check, and those for a job's own
-// work/ID.
+// Files are written atomically. Only read, check, and the methods for a job's work/ID may be called concurrently.
 type store struct {
 	dir   string
 	lock  *os.File             // locks the folder for this process
@@ -58,7 +57,7 @@ func openStore(dir string) (_ *store, err error) {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 	}
-	for _, sub := range []string{".", folderJobs, folderReports} { // partial files of a killed program
+	for _, sub := range []string{".", folderJobs, folderReports} { // partial files remain after a kill
 		left, err := filepath.Glob(filepath.Join(dir, sub, partial+"*"))
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -190,14 +189,14 @@ func (s *store) tidy(needed func(id string) bool) error {
 	return nil
 }
 
-// heard records that an alert had a job, which may be forgotten.
+// heard records that an alert had a job. The job itself may be forgotten.
 type heard struct {
 	Key  string    `json:"key"` // of the alert
 	Job  string    `json:"job"`
 	Last time.Time `json:"last"` // when it was last received
 }
 
-// addFirings appends firings durably. If it fails, it tries to remove the incomplete part.
+// addFirings appends firings durably. If a write fails, it tries to remove the incomplete part.
 func (s *store) addFirings(list []heard) error {
 	if len(list) == 0 {
 		return nil
@@ -208,7 +207,7 @@ func (s *store) addFirings(list []heard) error {
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = f.Write(append([]byte("\n"), lines(list)...)) // on a new line, after an incomplete one
+		_, err = f.Write(append([]byte("\n"), lines(list)...)) // on a new line: the last line may be incomplete
 		if err = errors.Join(err, s.flush(f)); err != nil {
 			err = errors.Join(err, f.Truncate(size))
 		}
@@ -236,7 +235,7 @@ func (s *store) rewriteFirings(list []heard) error {
 	return s.sync(".")
 }
 
-// firings returns the written firings, latest last, without incomplete lines.
+// firings returns the firings on disk, latest last, without incomplete lines.
 func (s *store) firings() ([]heard, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, fileFirings))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +260,7 @@ func (s *store) writeReport(id string, r Report) error {
 	return s.sync(folderReports)
 }
 
-// read returns a report; fs.ErrNotExist if there is none, or it was removed.
+// read returns a report; fs.ErrNotExist if the job has no report, or it was removed.
 func (s *store) read(id, suffix string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, folderReports, id+suffix))
 	if err != nil {
@@ -279,10 +278,10 @@ func (s *store) work(id string) (string, error) {
 	return dir, nil
 }
 
-// doneWith removes what only an unfinished job needs.
+// doneWith removes the work folder of a finished job.
 func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.dir, folderWork, id)) }
 
-// forget removes a job: first its report, so that no report is left without a job.
+// forget removes a job. It removes the report first, so that no report remains without a job.
 func (s *store) forget(id string) error {
 	if err := s.doneWith(id); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -301,7 +300,7 @@ func (s *store) forget(id string) error {
 type Unmapped struct {
 	Alert  Alert     `json:"alert"`
 	Reason string    `json:"reason"`
-	Times  int       `json:"times"` // how often it was sent
+	Times  int       `json:"times"` // how often Alertmanager sent it
 	Last   time.Time `json:"last"`
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Limits of a notification. After a 4xx response, Alertmanager does not send it again, so these are far above what it
-// normally sends.
+// Limits of a notification. They are far above normal sizes, because Alertmanager does not retry after a 4xx response.
 const (
 	maxBody         = 8 << 20
 	maxNotified     = 5000     // number of alerts
@@ -32,7 +31,7 @@ const (
 	contentTypeJSON = "application/json"
 )
 
-// notified has the fields that matter of an alert as Alertmanager posts it; releases may add fields.
+// notified has the needed fields of an alert as Alertmanager posts it. New releases may add fields.
 type notified struct {
 	Status      string            `json:"status"`
 	Labels      map[string]string `json:"labels"`
@@ -44,11 +43,11 @@ type notified struct {
 // notice is a parsed notification.
 type notice struct {
 	alerts    []Alert
-	beyond    int   // number of alerts beyond the maximum, without the one that represents them
+	beyond    int   // number of alerts beyond the maximum, minus the one that represents them
 	truncated int64 // number of alerts that the receiver's max_alerts left out
 }
 
-// parse parses a notification. One invalid alert does not reject the others: it gets a reason in odd.
+// parse parses a notification. An invalid alert gets a reason in odd, and does not affect the other alerts.
 func parse(b []byte) (notice, error) {
 	n, version, err := decode(json.NewDecoder(bytes.NewReader(b)))
 	switch {
@@ -62,8 +61,7 @@ func parse(b []byte) (notice, error) {
 	return n, nil
 }
 
-// decode decodes one alert after another. Decoding all at once would need a hundred times the size of the body, if each
-// alert has a few bytes.
+// decode decodes one alert at a time. Decoding all tiny alerts at once would need a hundred times the size of the body.
 func decode(dec *json.Decoder) (n notice, version string, err error) {
 	if err := opens(dec, '{'); err != nil {
 		return notice{}, "", err
@@ -154,7 +152,7 @@ func alertOf(raw json.RawMessage) Alert {
 	default:
 		one.odd = oddLabels(a.Labels)
 	}
-	if one.odd != "" { // labels that are invalid must not be stored
+	if one.odd != "" { // invalid labels must not be stored
 		one.Labels = nil
 	}
 	if a.Status == statusResolved {
@@ -180,7 +178,7 @@ func oddLabels(labels map[string]string) string {
 	return ""
 }
 
-// fingerprint is for alerts that have none.
+// fingerprint computes a fingerprint for alerts without one.
 func fingerprint(labels map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -25,12 +25,11 @@ func (s *Server) inState(state State) int {
 	return n
 }
 
-// share returns how much of a limit one procedure may use. The rest is for others, so that pods crashing everywhere do
-// not delay the job for a NotReady node.
+// share returns the part of a limit that one procedure may use. The rest is reserved for other procedures: crashing
+// pods everywhere must not delay the job for a NotReady node.
 func share(limit int) int { return limit - limit/4 }
 
-// limited returns until when the hourly limit keeps jobs of a procedure from starting; zero = one may start. The caller
-// holds mu.
+// limited returns until when the hourly limit blocks jobs of a procedure; zero = a job may start. The caller holds mu.
 func (s *Server) limited(p Procedure, now time.Time) time.Time {
 	for len(s.starts) > 0 && now.Sub(s.starts[0].at) >= time.Hour {
 		s.starts = s.starts[1:]
@@ -53,7 +52,7 @@ func (s *Server) limited(p Procedure, now time.Time) time.Time {
 	return until
 }
 
-// heldUp returns until when no waiting job may start; zero = none waits for the limit. The caller holds mu.
+// heldUp returns until when the limit blocks all waiting jobs; zero = the limit blocks no job. The caller holds mu.
 func (s *Server) heldUp(now time.Time) (until time.Time) {
 	for _, j := range s.jobs {
 		if j.State != Queued {
@@ -70,9 +69,9 @@ func (s *Server) heldUp(now time.Time) (until time.Time) {
 	return until
 }
 
-// next returns the job to start now, or the time to look again; zero = when woken. It prefers the procedure that was
-// started least within the hour, and of that the oldest job. A job during which the program ended runs alone: if it was
-// the reason, it does not take others with it. The caller holds mu.
+// next returns the job to start now, or when to look again; zero = when woken. It prefers the procedure with the fewest
+// starts within the hour, and its oldest job. A job during which the program ended runs alone: it may have crashed the
+// program, and must not interrupt other jobs. The caller holds mu.
 func (s *Server) next(now time.Time) (*Job, time.Time) {
 	busy, alone := map[string]bool{}, false
 	for _, j := range s.jobs {
@@ -114,8 +113,8 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	return next, soon
 }
 
-// Run runs jobs until ctx ends. Running jobs may then continue for the grace period; after that they are stopped, and
-// queued for the next start. It returns when all have ended.
+// Run runs jobs until ctx ends. Running jobs may then continue for the grace period. After that they are stopped and
+// queued for the next start. Run returns when all jobs have ended.
 func (s *Server) Run(ctx context.Context) {
 	var all probe.Workers
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -201,7 +200,7 @@ func (s *Server) doSafely(ctx context.Context, job Job) {
 	s.change(job.ID, func(j *Job) { j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, says, time.Now() })
 }
 
-// reportBug logs a crash of this program during a job, and returns the text for the job's page.
+// reportBug logs this program's crash during a job, and returns the text for the job's page.
 func (s *Server) reportBug(crash error, of ...any) string {
 	text := strings.TrimPrefix(crash.Error(), "crashed: ")
 	s.log.Error("a job hit a bug in this program", append(of, "fault", text, "stack", stackOf(crash))...)
@@ -255,7 +254,7 @@ func (s *Server) do(ctx context.Context, job Job) {
 	s.prune(time.Now())
 }
 
-// look runs the procedure within the limit of a job.
+// look runs a job's procedure within the time limit.
 func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 	if job.Attempts > maxAttempts {
 		return Report{}, fmt.Errorf("given up: the program ended %d times during this job", maxAttempts)
@@ -283,7 +282,7 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 	return report, nil
 }
 
-// How much of a report is kept: a node that reports endlessly must not fill the store.
+// Size limits for a stored report: a node that reports endlessly must not fill the store.
 const (
 	MaxJSON     = 8 << 20
 	maxMarkdown = 2 << 20
@@ -323,7 +322,7 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	return ""
 }
 
-// change changes a job in memory and in the store. If it cannot be written, the next start runs the job again.
+// change changes a job in memory and in the store. If the write fails, the next start runs the job again.
 func (s *Server) change(id string, how func(*Job)) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -367,7 +366,7 @@ func (s *Server) prune(now time.Time) {
 			delete(s.latest, key)
 		}
 		delete(s.owed, id)
-		if j.Verdict == Incomplete { // its alerts deserve another one
+		if j.Verdict == Incomplete { // its alerts may get another job
 			again = true
 			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
 		}

@@ -1,5 +1,5 @@
-// Package apicheck has what the checks of all subjects' api packages share: binding a check to a cluster.Snapshot, and
-// the results for parts of the Snapshot that could not be read.
+// Package apicheck is shared by the API checks of all subjects. It binds a check to a cluster.Snapshot, and has the
+// results for parts of the Snapshot that could not be read.
 //
 //	cluster.Snapshot -> Run(s, look) -> look reports probe.Results, or Unread(err) for a missing part
 //
@@ -14,13 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Run makes a check's run function of a function over a Snapshot.
+// Run turns a function over a Snapshot into a check's run function.
 func Run(s *cluster.Snapshot, look func(*cluster.Snapshot, func(probe.Result))) func(context.Context, *probe.Pass) {
 	return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 }
 
-// Of completes checks with what all checks of the API share: origin, tag and limit. They read nothing, but each check
-// needs a limit.
+// Of adds the common origin, tag and limit to API checks. They read nothing, but each check needs a limit.
 func Of(checks []*probe.Check) []*probe.Check {
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second

@@ -12,14 +12,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// How many policies a check of policies lists, and how many pods of each.
+// How many policies a policy check lists, and how many pods of each policy.
 const (
 	MaxPolicies = 10
 	MaxPods     = 20
 )
 
-// Message makes text from an object safe to show. A container's message may be the end of its log, and anyone with
-// write access to the object can write anything.
+// Message makes an object's text safe to display. A container's message may be the end of its log, and anyone with
+// write access to the object can write any text.
 func Message(s string) string { return cmp.Or(probe.Quoted(s), "no message") }
 
 // Unread is the result of a check that needs a missing part of the Snapshot. err must not be nil.
@@ -33,7 +33,7 @@ func Unread(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// SkipDenied is the result of an optional read that failed: skip if the user lacks the right, else unknown.
+// SkipDenied is the result of a failed optional read: skip if the user lacks the right, else unknown.
 func SkipDenied(err error) probe.Result {
 	r := Unread(err)
 	if cluster.Denied(err) {
@@ -42,7 +42,7 @@ func SkipDenied(err error) probe.Result {
 	return r
 }
 
-// UnreadOf is like Unread, but skips objects of Calico that are in a separate etcd.
+// UnreadOf is like Unread, but skips Calico objects in a separate etcd.
 func UnreadOf(what string, err error) probe.Result {
 	if errors.Is(err, cluster.ErrInEtcd) {
 		return probe.Found(probe.Skip, "%s %v", what, err)
@@ -50,7 +50,7 @@ func UnreadOf(what string, err error) probe.Result {
 	return Unread(err)
 }
 
-// Failed reports whether err, or one of the errors it joins, is a failed call: the user has the right to make it, and
+// Failed reports whether err, or an error joined in it, is a failed call. The user has the right to make the call, and
 // a retry may succeed.
 func Failed(err error) bool {
 	if all, joined := err.(interface{ Unwrap() []error }); joined {

@@ -28,7 +28,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// TestMessage wants the words of a component short and without what is secret in them.
+// TestMessage requires that a component's message is shortened and contains no secret.
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	if got := Message("cannot log in: password=hunter22hunter\nnext"); strings.Contains(got, "hunter22") ||

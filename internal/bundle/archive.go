@@ -12,7 +12,7 @@ import (
 
 // Bundle is a bundle before it is written.
 type Bundle struct {
-	Name  string // of its folder
+	Name  string // name of the folder in the archive
 	At    time.Time
 	Files []File
 	Runs  []Found
@@ -37,7 +37,7 @@ type Removal struct{ Rule, What string }
 
 func (b *Bundle) add(f File) { b.Files = append(b.Files, f) }
 
-// left is how many things were redacted.
+// left is the number of redactions.
 func (b *Bundle) left() int {
 	n := 0
 	for _, f := range b.Files {
@@ -51,14 +51,14 @@ func (b *Bundle) left() int {
 // most is the maximum size of all files together.
 const most = 64 << 20
 
-// tooLargeError is the error for a bundle above the maximum size.
+// tooLargeError reports a bundle above the maximum size.
 type tooLargeError struct{ size int }
 
 func (e tooLargeError) Error() string {
 	return fmt.Sprintf("the bundle would have %d MiB, but the limit is %d MiB: name fewer nodes or runs", e.size>>20, most>>20)
 }
 
-// Sentence marks the error as written for the user (cluster.Sentence).
+// Sentence marks the error as text for users (cluster.Sentence).
 func (e tooLargeError) Sentence() {}
 
 // fits returns an error if the bundle is above the maximum size.

@@ -5,9 +5,9 @@
 //	b.List(stdout)                // its content, and what was redacted in each object
 //	err = b.Write(file)
 //
-// keptOf lists the fields that are kept for each kind, and rules describes what is redacted. The layout is that of
-// troubleshoot.sh's support bundles, so that their tools can read it. The package reads no API: its caller collects
-// the objects.
+// keptOf lists the kept fields of each kind, and rules describes the redactions. The layout follows troubleshoot.sh's
+// support bundles, so that their tools can read it. The caller collects the API objects: this package does not use the
+// API.
 package bundle
 
 import (
@@ -29,11 +29,11 @@ type Given struct {
 	Runs    []report.Saved
 	Objects []cluster.Objects
 	Version *version.Info // of the API server, nil = unknown
-	Own     []string      // the namespaces of the cluster's own pods
-	Gaps    []string      // what else was not collected, and why
+	Own     []string      // the namespaces of Calico's and Kubernetes' own pods
+	Gaps    []string      // what the caller did not collect, and why
 }
 
-// isID reports whether an ID is safe in the name of a folder.
+// isID reports whether an ID is safe in a folder name.
 var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
 
 // Make builds a bundle in memory.
@@ -54,7 +54,7 @@ func Make(g Given) (*Bundle, error) {
 	return b, b.fits()
 }
 
-// versionFile marks the archive as a support bundle for tools that read those.
+// versionFile marks the archive as a support bundle, for tools that read this format.
 func versionFile() []byte {
 	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
 }

@@ -112,8 +112,8 @@ func causesOf(t *testing.T, saved report.Saved) []string {
 	return append(found.Causes, found.Word)
 }
 
-// TestReadBack wants a bundle to be read by others: runs by report.Load to the same causes, objects by Kubernetes' own
-// decoder at the paths of a support bundle.
+// TestReadBack requires that other programs can read a bundle: report.Load finds the same causes in runs, and
+// Kubernetes' decoder reads the objects at the paths of a support bundle.
 func TestReadBack(t *testing.T) {
 	b, err := Make(given(t))
 	if err != nil {
@@ -168,7 +168,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestHostileNames wants what the cluster calls things to be no path, no markup and no line of its own.
+// TestHostileNames requires that names from the cluster cannot act as a path, markup or a separate line.
 func TestHostileNames(t *testing.T) {
 	g := given(t)
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -196,7 +196,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestTooLarge wants of many objects as many as may be, and a bundle refused that is larger than any may be.
+// TestTooLarge requires as many objects as the limit permits, and an error for a bundle above the maximum size.
 func TestTooLarge(t *testing.T) {
 	g := given(t)
 	label := `"k%d":"` + strings.Repeat("v", 3000) + `",`
@@ -220,7 +220,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestTarget wants the file to be its owner's, whole or not there, and over no other.
+// TestTarget requires a file that only its owner can read, that is written atomically, and that replaces no other file.
 func TestTarget(t *testing.T) {
 	b, err := Make(given(t))
 	if err != nil {
@@ -245,7 +245,7 @@ func TestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Keep(&Bundle{}, name); err == nil { // somebody made it meanwhile
+	if err := again.Keep(&Bundle{}, name); err == nil { // the file was created meanwhile
 		t.Error("it is written over another file")
 	}
 	again.Drop()

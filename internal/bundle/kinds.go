@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fields are the names of fields that are kept, also for each item of a list. nil = all.
+// fields are the names of kept fields, which also apply to each item of a list. nil = all.
 type fields map[string]fields
 
 // kept parses paths into fields. A path keeps everything below it.
@@ -37,22 +37,22 @@ func below(field, paths string) string {
 	return " " + strings.Join(out, " ") + " "
 }
 
-// metadata are the fields that are kept of each object.
+// metadata are the kept fields of every object.
 const metadata = "apiVersion kind metadata.name metadata.namespace metadata.uid metadata.resourceVersion metadata.generation " +
 	"metadata.creationTimestamp metadata.deletionTimestamp metadata.deletionGracePeriodSeconds metadata.finalizers " +
 	"metadata.labels metadata.annotations metadata.ownerReferences "
 
-// Fields that are kept of all pods and their containers.
+// Kept fields of all pods and their containers.
 const (
 	podSpec = "nodeName hostNetwork hostPID dnsPolicy restartPolicy priorityClassName priority serviceAccountName schedulerName " +
 		"terminationGracePeriodSeconds nodeSelector affinity tolerations readinessGates schedulingGates"
 	podStatus = "phase conditions message reason hostIP hostIPs podIP podIPs startTime qosClass nominatedNodeName"
 	container = "name ports resources"
-	// of a container's status, without what describes its content
+	// of a container's status, without fields that describe its content
 	containerStatus = "name state lastState ready restartCount started"
 )
 
-// Fields that are kept, in addition, of pods of Calico and of the cluster itself.
+// Additional kept fields of Calico's and Kubernetes' own pods.
 const (
 	ownContainer = "image imagePullPolicy command args env envFrom securityContext"
 	ownProbe     = "exec httpGet.path httpGet.port httpGet.scheme httpGet.host tcpSocket grpc initialDelaySeconds periodSeconds " +
@@ -70,7 +70,7 @@ func podPaths(own bool) string {
 		below("status.initContainerStatuses", status)
 }
 
-// ownSpec are the kept fields of a container of the cluster itself.
+// ownSpec are the kept fields of a container of Calico or Kubernetes.
 func ownSpec() string {
 	return container + " " + ownContainer + below("livenessProbe", ownProbe) + below("readinessProbe", ownProbe) +
 		below("startupProbe", ownProbe)
@@ -81,13 +81,13 @@ func specPaths(at, container string) string {
 	return below(at, podSpec) + below(at+".containers", container) + below(at+".initContainers", container)
 }
 
-// fromElsewhere are the fields that name the source of a variable's value.
+// fromElsewhere are the fields that name the source of an environment variable's value.
 func fromElsewhere() fields {
 	return kept("fieldRef resourceFieldRef configMapKeyRef secretKeyRef")
 }
 
-// keptOf are the fields that are kept of an object of a resource. own = its namespace belongs to the cluster itself.
-// Of resources that are not listed, only the metadata is kept.
+// keptOf returns the kept fields of a resource's objects. own = the namespace belongs to Calico or Kubernetes. Objects
+// of unlisted resources keep only their metadata.
 func keptOf(resource string, own bool) fields {
 	switch resource {
 	case "nodes":
@@ -131,7 +131,7 @@ func keptAnnotation(name string) bool {
 	return found && slices.Contains(annotationDomains(), domain) && name != "projectcalico.org/metadata"
 }
 
-// keptSetting reports whether the value of a ConfigMap's key is kept: only keys of Calico's manifests are.
+// keptSetting reports whether the value of a ConfigMap key is kept: only the keys from Calico's manifests.
 func keptSetting(name string) bool {
 	return slices.Contains([]string{
 		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade",
@@ -140,8 +140,8 @@ func keptSetting(name string) bool {
 	}, name)
 }
 
-// keptVariable reports whether the value of an environment variable is kept: those with which Calico and kube-proxy
-// find the API server, the datastore and their node, and those that configure them.
+// keptVariable reports whether the value of an environment variable is kept. Kept variables configure Calico or
+// kube-proxy, or locate the API server, the datastore or the node.
 func keptVariable(name string) bool {
 	if strings.HasPrefix(name, "FELIX_") || strings.HasPrefix(name, "CALICO_") {
 		return true

@@ -42,7 +42,7 @@ func (b *Bundle) addObjects(g Given) error {
 	return b.addDiscovery(g.Objects)
 }
 
-// addKind adds the objects of one kind, in one file or in one for each namespace.
+// addKind adds the objects of one kind, in one file or one file per namespace.
 func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	in := map[string][]map[string]any{} // by namespace
 	objects := map[string][]Object{}
@@ -79,7 +79,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	return nil
 }
 
-// bounded redacts an object, and keeps only its name if it is too large. It returns the size in bytes.
+// bounded redacts an object. Of an object that is too large it keeps only the name. It returns the size in bytes.
 func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Removal, size int, err error) {
 	kept, out = redacted(object, keeps)
 	text, err := json.Marshal(kept)
@@ -95,10 +95,10 @@ func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Re
 	return kept, out, size, nil
 }
 
-// isCustom reports whether a resource is not one of Kubernetes' own.
+// isCustom reports whether a resource is a custom resource.
 func isCustom(of cluster.Objects) bool { return strings.HasSuffix(of.Group, "projectcalico.org") }
 
-// fileOf is the path of objects: by resource for Kubernetes' own, else by resource and group.
+// fileOf returns the path of objects: by resource for built-in resources, else by resource and group.
 func fileOf(of cluster.Objects, namespace string) string {
 	name := of.Resource
 	if isCustom(of) {
@@ -107,7 +107,7 @@ func fileOf(of cluster.Objects, namespace string) string {
 	return path.Join(resourcesFolder, name, namespace) + ".json"
 }
 
-// listed encodes objects: as a list in the API's form, or for custom resources as plain objects.
+// listed encodes objects: built-in resources as a List like the API's, custom resources as plain objects.
 func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
 	if isCustom(of) {
 		return indented(items)
@@ -117,7 +117,7 @@ func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
 	})
 }
 
-// addDiscovery adds the discovery documents that a tool needs to serve the objects: the collected kinds.
+// addDiscovery adds the discovery documents of the collected kinds, which tools need to serve the objects.
 func (b *Bundle) addDiscovery(all []cluster.Objects) error {
 	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
 	for _, of := range all {

@@ -14,8 +14,8 @@ import (
 // maxNodes is the maximum number of nodes with objects in a bundle.
 const maxNodes = 20
 
-// Nodes returns the nodes of which a bundle has objects: those that the runs examined, the worst first, then the
-// others that answered. It also returns what was omitted.
+// Nodes returns the nodes with objects in a bundle: first the examined nodes, worst first, then other nodes that
+// answered. It also returns what was omitted.
 func Nodes(all []report.Saved) (nodes, gaps []string) {
 	var runs []report.Run
 	for _, saved := range all {
@@ -58,7 +58,7 @@ func badness(run report.Run) int {
 	return slices.Index(report.Verdicts(), run.Verdict.Word)
 }
 
-// Elsewhere returns the cluster of a run if it is not the one at an address, else "".
+// Elsewhere returns the cluster of a run if it differs from the cluster at an address, else "".
 func Elsewhere(all []report.Saved, server string) string {
 	for _, saved := range all {
 		for _, begun := range begins(saved) {
@@ -70,7 +70,7 @@ func Elsewhere(all []report.Saved, server string) string {
 	return ""
 }
 
-// begins returns the start events that a run's client has written.
+// begins returns the start events that a run's client wrote.
 func begins(saved report.Saved) []probe.Start {
 	var out []probe.Start
 	if saved.Fleet != nil {

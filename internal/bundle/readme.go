@@ -53,7 +53,7 @@ func (b *Bundle) readme() []byte {
 	return w.Bytes()
 }
 
-// contents are the rows of the table of files, each with the pattern that finds the file.
+// contents returns the rows of the file table, each with the pattern of its files.
 func contents() []struct{ begins, ends, file, is string } {
 	return []struct{ begins, ends, file, is string }{
 		{"report", ".html", "`report.html`", "the report, for a browser"},

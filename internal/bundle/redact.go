@@ -48,7 +48,7 @@ func rules() []rule {
 	}
 }
 
-// removed replaces a text that was redacted entirely.
+// removed replaces a completely redacted text.
 const removed = "(removed)"
 
 // Limits for a text, for an object, and for all objects of one kind.
@@ -58,7 +58,7 @@ const (
 	largestKind   = 4 << 20
 )
 
-// redacting is the redaction of one object.
+// redacting redacts one object.
 type redacting struct {
 	keeps fields
 	out   []Removal
@@ -68,8 +68,7 @@ func (r *redacting) leave(rule, what string) {
 	r.out = append(r.out, Removal{rule, probe.Cut(probe.Line(what), 200)})
 }
 
-// redacted returns a copy of an object with only what may be given away, and the redactions. It does not change the
-// object.
+// redacted returns the shareable copy of an object, and the redactions. It does not change the object.
 func redacted(object map[string]any, keeps fields) (map[string]any, []Removal) {
 	r := &redacting{keeps: keeps}
 	out, _ := r.fields(object, keeps, "").(map[string]any)
@@ -121,7 +120,7 @@ func (r *redacting) field(v any, keeps fields, name, path string) any {
 	return r.fields(v, keeps, path)
 }
 
-// texts redacts a map: its keys decide which values are kept.
+// texts redacts a map. The keys decide which values are kept.
 func (r *redacting) texts(v any, path, rule string, kept func(name string) bool) any {
 	all, _ := v.(map[string]any)
 	out := make(map[string]any, len(all))
@@ -163,7 +162,7 @@ func (r *redacting) env(v any, path string) any {
 	return out
 }
 
-// arguments redacts a command line, in which one word may name the secret that follows.
+// arguments redacts a command line, where the value after an option may be a secret.
 func (r *redacting) arguments(v any, path string) any {
 	all, _ := v.([]any)
 	out := make([]any, 0, len(all))
@@ -185,7 +184,7 @@ func (r *redacting) arguments(v any, path string) any {
 	return out
 }
 
-// readMost is how many bytes of a text are read.
+// readMost is the number of bytes read of a text.
 const readMost = 64 << 10
 
 // text redacts the text of a field.
@@ -206,7 +205,7 @@ func (r *redacting) text(text, name, path string) string {
 	return r.bounded(text, path)
 }
 
-// free reports whether a field contains free text, written by anyone.
+// free reports whether a field contains free text, which anyone may have written.
 func free(name string) bool {
 	return slices.Contains([]string{"message", "cni_network_config", "net-conf.json", "CNI_NETWORK_CONFIG"}, name)
 }

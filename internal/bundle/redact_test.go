@@ -25,8 +25,8 @@ func TestRules(t *testing.T) {
 		name, resource string
 		own            bool
 		object         string
-		rule, what     string   // what is left out
-		gone           []string // what is not in what is kept
+		rule, what     string   // the redacted part
+		gone           []string // texts that must not be kept
 		stays          []string
 	}{
 		{"managed fields", "nodes", false, `{"metadata":{"name":"a","managedFields":[{"manager":"kubelet-x"}]}}`, ruleField,
@@ -119,7 +119,7 @@ func mustJSON(t *testing.T, v any) []byte {
 	return b
 }
 
-// TestLargeObject wants a huge object to be its name alone.
+// TestLargeObject requires that only the name of a huge object is kept.
 func TestLargeObject(t *testing.T) {
 	labels := map[string]any{}
 	for i := range 400 {
@@ -135,7 +135,7 @@ func TestLargeObject(t *testing.T) {
 	}
 }
 
-// TestNothingSteers wants no control character in what is kept, in whatever field.
+// TestNothingSteers requires that kept fields contain no control characters.
 func TestNothingSteers(t *testing.T) {
 	const esc = "\x1b]0;x\a\u202e\x00"
 	out, _ := redacted(map[string]any{

@@ -19,19 +19,19 @@ import (
 type Found struct {
 	File    string
 	Node    string // "" = several nodes
-	Word    string // of the verdict
+	Word    string // the verdict's word
 	Causes  []string
 	several bool
 }
 
-// forms are the files that are made from each run. Formats that this program lacks are skipped.
+// forms lists the files created from each run. Formats that this program lacks are skipped.
 func forms() []struct{ format, file, suffix string } {
 	return []struct{ format, file, suffix string }{
 		{"ndjson", "run", ".ndjson"}, {"json", "report", ".json"}, {"markdown", "report", ".md"}, {"html", "report", ".html"},
 	}
 }
 
-// addRuns adds the files of runs, of one node each or of several nodes together.
+// addRuns adds the files of runs: single-node runs, and runs over several nodes.
 func (b *Bundle) addRuns(all []report.Saved) error {
 	for _, saved := range all {
 		if saved.Fleet != nil {
@@ -49,8 +49,8 @@ func (b *Bundle) addRuns(all []report.Saved) error {
 	return nil
 }
 
-// addRun adds the files of one run. It computes causes and reports from the redacted run, so that a reader who replays
-// the run gets the same result.
+// addRun adds the files of one run. It computes causes and reports from the redacted run, so that replaying the run
+// gives the same result.
 func (b *Bundle) addRun(saved report.Saved) error {
 	saved.Runs = slices.Clone(saved.Runs)
 	var in []Object
@@ -136,7 +136,7 @@ func fleetOrNode(saved report.Saved, to report.Sink) error {
 func (f *Found) Event(ev probe.Event) error {
 	switch {
 	case ev.Type == probe.EventVerdict:
-		f.Word, f.Node = ev.Verdict.Word, probe.Line(ev.Node) // the last one is that of the whole run
+		f.Word, f.Node = ev.Verdict.Word, probe.Line(ev.Node) // the last event holds the verdict of the whole run
 	case ev.Type == probe.EventCause && !f.several:
 		name := strings.TrimSpace(ev.Cause.ID + " " + probe.Line(ev.Cause.About))
 		f.Causes = append(f.Causes, fmt.Sprintf("%s (%s)", name, ev.Cause.Confidence))
@@ -159,8 +159,8 @@ func (f *Found) String() string {
 	return fmt.Sprintf("%s: %s, %s", of, f.Word, causes)
 }
 
-// masked redacts the certain secrets in a run. Checks omit the secrets that they know of. This covers secrets in
-// places where no check looks for them.
+// masked redacts unmistakable secrets in a run. Checks already omit the secrets that they recognize. masked covers
+// places where no check looks for secrets.
 func masked(run *report.Run) ([]Removal, error) {
 	var out []Removal
 	events := make([]probe.Event, 0, len(run.Events))
@@ -182,8 +182,8 @@ func masked(run *report.Run) ([]Removal, error) {
 	return out, nil
 }
 
-// cleaned returns a value without certain secrets, and how many of its texts had one. It examines the texts as they
-// are: JSON escapes some characters, which would hide where a word begins.
+// cleaned returns a value without unmistakable secrets, and how many texts contained one. It examines unencoded texts:
+// JSON escapes some characters, which would hide the start of a word.
 func cleaned[T any](v T) (clean T, count int, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -204,7 +204,7 @@ func cleaned[T any](v T) (clean T, count int, err error) {
 	return clean, count, json.Unmarshal(text, &clean)
 }
 
-// withoutSure returns a value without certain secrets, and how many texts had one.
+// withoutSure returns a value without unmistakable secrets, and how many texts contained one.
 func withoutSure(v any) (any, int) {
 	count := 0
 	switch v := v.(type) {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestMasked wants secrets out of a run wherever somebody wrote them, and nothing else changed.
+// TestMasked requires that secrets are removed from all places of a run, and that nothing else changes.
 func TestMasked(t *testing.T) {
 	r := probe.Found(probe.Fail, "GET https://u:p4ss@registry.example/v2: refused").With("image_id", "sha256:"+strings.Repeat("0a", 32)).
 		With("says", []string{"Authorization: Bearer " + token}).With("count", int64(123456789012))
@@ -43,8 +43,8 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// TestNothingIsMaskedInVain wants every recorded night whole in a bundle: nothing in it is a secret, and causes rest on
-// each of its facts.
+// TestNothingIsMaskedInVain requires every recorded night unchanged in a bundle: it contains no secrets, and causes
+// need each of its facts.
 func TestNothingIsMaskedInVain(t *testing.T) {
 	files := nightfile.All()
 	if len(files) == 0 {
@@ -70,7 +70,7 @@ func TestNothingIsMaskedInVain(t *testing.T) {
 	}
 }
 
-// TestNodes wants the worst nodes first, those of baseline after them, and no name that is none.
+// TestNodes requires the worst nodes first, then the baseline nodes, and no invalid name.
 func TestNodes(t *testing.T) {
 	run := func(node, word string, others ...string) report.Run {
 		out := report.Run{Node: node, Verdict: &probe.Verdict{Word: word}}

@@ -13,8 +13,8 @@ import (
 // A Target is the output file of a bundle. Until it is complete, it has a temporary name.
 type Target struct{ f *os.File }
 
-// Reserve creates the file under its temporary name in a folder, readable by its owner alone. So a run fails before
-// any request if the folder is not writable.
+// Reserve creates the file under its temporary name in a folder, readable only by its owner. If the folder is not
+// writable, a run thus fails before any request.
 func Reserve(folder string) (*Target, error) {
 	f, err := os.CreateTemp(folder, ".calico-probe-bundle-*.tmp")
 	if pe, is := errors.AsType[*fs.PathError](err); is { // without the temporary name
@@ -37,7 +37,7 @@ func Free(name string) error {
 	return nil
 }
 
-// Keep writes a bundle, and then gives the file its name in its folder.
+// Keep writes a bundle, and then renames the file to its final name.
 func (t *Target) Keep(b *Bundle, name string) error {
 	err := b.Write(t.f)
 	if err == nil {
@@ -65,5 +65,5 @@ func (t *Target) Keep(b *Bundle, name string) error {
 // Drop removes the temporary file.
 func (t *Target) Drop() {
 	_ = t.f.Close()
-	_ = os.Remove(t.f.Name()) // it is gone if the bundle was kept
+	_ = os.Remove(t.f.Name()) // already removed if the bundle was kept
 }

@@ -15,7 +15,7 @@ import (
 // add adds something to a case.
 type add func(s scope, c *diagnose.Case)
 
-// readAll reads what a case has, and its additions.
+// readAll reads a case and its additions.
 func (m *matcher) readAll(c caseData) ([]add, error) {
 	first, err := m.readMore(c.moreData)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 	return first, nil
 }
 
-// readMore reads the parts that both cases and additions have.
+// readMore reads the parts common to cases and additions.
 func (m *matcher) readMore(d moreData) ([]add, error) {
 	says, err := parseSentence(d.Says, m.names, m.words)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 		return nil, fmt.Errorf("fix: no fix %q", d.Fix)
 	}
 	if named {
-		m.rule.Fixes[d.Fix] = fix // a linter reads the fixes of all cases, shared ones too
+		m.rule.Fixes[d.Fix] = fix // the linter reads all fixes, including shared ones
 	}
 	return []add{func(s scope, c *diagnose.Case) {
 		c.Says += says.in(s)
@@ -142,7 +142,7 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 	}, nil
 }
 
-// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT...", or "each SELECTION", which covers only the results
+// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT..." or "each SELECTION". The last covers only the results
 // that the selection finds.
 func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, error) {
 	var covers []func(s scope) []diagnose.Cover
@@ -190,7 +190,7 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 	}, nil
 }
 
-// coversOf covers each of some results individually.
+// coversOf covers each result individually.
 func coversOf(found []diagnose.Finding) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range found {
@@ -211,7 +211,7 @@ var types = map[string]func(string) diagnose.Arg{
 // argsFunc returns values for the names in a fix.
 type argsFunc = func(s scope) map[string]diagnose.Arg
 
-// readArgs reads the values that a fix names, and "@NAME: VALUE..." of several that go together.
+// readArgs reads the values that a fix uses, and "@NAME: VALUE..." for several related values.
 func (m *matcher) readArgs(args map[string]string) ([]argsFunc, error) {
 	var out []argsFunc
 	for name, typed := range args {
@@ -242,15 +242,15 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 }
 
 var (
-	// standIn is one or two words in capitals that replace a malformed value in a command.
+	// standIn matches one or two words in capitals that replace a malformed value in a command.
 	standIn = regexp.MustCompile(`^[A-Z]+(?:[:/=][A-Z]+)?$`)
-	// constant is literal text that a file may put into a command: nothing that is special to a shell.
+	// constant matches literal text that a file may insert into a command: it has no special meaning in a shell.
 	constant = regexp.MustCompile(`^[A-Za-z0-9._:/=@,-]+(?: [A-Za-z0-9._:/=@,-]+)*$`)
 )
 
-// readArg reads "TYPE VALUE", where the value is a template. TYPE is the name of a type, or "own" for constant text.
-// Three more types have a word that replaces a malformed value in a command: "name:WORD", "word:WORD" and
-// "unsure:WORD". The last is for values that only the node reports: a command always has their word.
+// readArg reads "TYPE VALUE", where VALUE is a template. TYPE is a type name, or "own" for constant text. In
+// "name:WORD" and "word:WORD", WORD replaces a malformed value in a command. In "unsure:WORD", for values that only the
+// node reports, WORD always replaces the value.
 func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 	kind, template, found := strings.Cut(typed, " ")
@@ -291,7 +291,7 @@ func areNames(text, word string) bool {
 	return diagnose.IsName(text)
 }
 
-// isWord reports whether a text is a plain word. If its stand-in is KEY=VALUE, it may be a label.
+// isWord reports whether a text is a plain word. If its stand-in is KEY=VALUE, a label is valid, too.
 func isWord(text, word string) bool {
 	if strings.Contains(word, "=") {
 		text = strings.Replace(text, "=", "", 1)
@@ -308,7 +308,7 @@ func parsed(text string) float64 {
 	return n
 }
 
-// Always returns a CoverFunc with the same results for all findings.
+// Always returns a CoverFunc that covers the same results for any findings.
 func Always(covers []diagnose.Cover) CoverFunc {
 	return func(diagnose.Findings, ...string) []diagnose.Cover { return covers }
 }

@@ -20,13 +20,13 @@ var selectionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // caseData is one case of a match in a file, with its additions.
 type caseData struct {
-	Each     string // the selection: each of its findings makes a case
+	Each     string // a selection: one case for each of its findings
 	If       string
 	About    string
 	Peer     string
 	Family   string
 	Fault    bool
-	Further  bool // try the cases below too
+	Further  bool // also try the cases below
 	moreData `yaml:",inline"`
 	Also     []alsoData
 }
@@ -38,7 +38,7 @@ type alsoData struct {
 	moreData `yaml:",inline"`
 }
 
-// moreData is what both cases and additions have.
+// moreData holds the parts common to cases and additions.
 type moreData struct {
 	Says    string
 	For     clueList
@@ -59,8 +59,8 @@ type matcher struct {
 	names   []string
 	find    map[string][]selection
 	cases   []func(s scope) ([]diagnose.Case, bool)
-	further []bool            // for each case: if it holds, try those below it too
-	texts   map[string]string // source text of the selections, and of the cases by number
+	further []bool            // for each case: if it holds, also try the cases below
+	texts   map[string]string // source text: of selections by name, of cases by number
 	shared  Shared
 	words   map[string]wordList
 	rule    *diagnose.Rule
@@ -89,7 +89,7 @@ func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 	return m.match, nil
 }
 
-// match is the function the engine calls.
+// match is the function that the engine calls.
 func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
 	s := scope{f, map[string][]diagnose.Finding{}}
 	m.findAll(s, m.names)
@@ -132,7 +132,7 @@ func condensed(c caseData) string {
 	return strings.Join(parts, " ")
 }
 
-// findAll evaluates selections of a scope.
+// findAll evaluates named selections in a scope.
 func (m *matcher) findAll(s scope, names []string) {
 	for _, name := range names {
 		var found []diagnose.Finding
@@ -143,7 +143,7 @@ func (m *matcher) findAll(s scope, names []string) {
 	}
 }
 
-// readFind reads the selections, each after those that it refers to.
+// readFind reads the selections, each after the selections that it refers to.
 func (m *matcher) readFind(find map[string]alternatives) error {
 	left := slices.Sorted(maps.Keys(find))
 	for _, name := range left {
@@ -186,7 +186,7 @@ func (m *matcher) readSelections(of alternatives) ([]selection, error) {
 // guard reports whether a case, or an addition, holds.
 type guard func(s scope) bool
 
-// readIf reads "held, not pods, this or that": which selections must have findings, and which must not.
+// readIf reads "held, not pods, this or that": which selections must have findings, and which must be empty.
 func (m *matcher) readIf(text string) (guard, error) {
 	var all []guard
 	for part := range strings.SplitSeq(text, ",") {
@@ -264,7 +264,7 @@ func (m *matcher) readCase(c caseData) (func(s scope) ([]diagnose.Case, bool), e
 	}, nil
 }
 
-// dependents returns the selections after another one: they may refer to it, and then use its finding of the case.
+// dependents returns the selections after the given one. If they refer to it, they use the finding of the case.
 func (m *matcher) dependents(each string) []string {
 	i := slices.Index(m.names, each)
 	if i < 0 {

@@ -1,16 +1,15 @@
-// Package causefile reads causes from Markdown, one file each. A file holds the words of the cause and, if data
+// Package causefile reads causes from Markdown, one file per cause. A file holds the cause's texts and, if data
 // suffices, its match.
 //
 //	bird-probe.md ─ front matter ─▶ what the engine must know: layer, what it explains, the match
 //	              ├ # heading ────▶ title, and below it the doc
 //	              └ ## Fix ───────▶ what to do, its commands and what they touch
 //
-// Must reads this program's causes, and Theirs an operator's folder. Only the client links this package. A room of
-// internal/subject passes the files that it embeds, and a Go function for each cause whose match needs code. The
-// package judges nothing: it turns a match into a function for internal/diagnose, of the same type as one written in
-// Go.
+// Must reads this program's causes, and Theirs reads an operator's folder. Only the client links this package. A
+// package of internal/subject passes its embedded files, and a Go function for each match that needs code. This package
+// judges nothing: it turns a match into a function for internal/diagnose, of the same type as a match in Go.
 //
-// A match is a list of cases, each over named selections of findings:
+// A match is a list of cases over named selections of findings:
 //
 //	find:
 //	  held: ipam-files fail reason=locked     # results of one check, or of every-check, by status and facts
@@ -26,6 +25,6 @@
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}
 //
-// The first case that holds is the answer. If it has "further: true", the cases below it are tried too. A case with
-// each is tried for each finding.
+// The first case that holds is the answer. If it has "further: true", the cases below it are also tried. A case with
+// "each" is tried for each finding.
 package causefile

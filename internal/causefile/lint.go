@@ -56,7 +56,7 @@ func Lint(rule *diagnose.Rule, known Known) []error {
 	return bad
 }
 
-// lintArgs requires a value for each name in a fix, and a use for each value.
+// lintArgs requires a value for each name in a fix, and reports unused values.
 func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	var bad []error
 	for name := range named {
@@ -72,8 +72,8 @@ func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	return bad
 }
 
-// lintForeign returns what a foreign file must not contain: terminal control characters, also as an escape of YAML,
-// and command substitution.
+// lintForeign returns what a foreign file must not contain: command substitution, and terminal control characters, even
+// as YAML escapes.
 func lintForeign(text string, rule *diagnose.Rule) []error {
 	var bad []error
 	for i, r := range text {
@@ -96,7 +96,7 @@ func lintForeign(text string, rule *diagnose.Rule) []error {
 	return bad
 }
 
-// hasControls reports whether a value of the front matter contains a control character, as YAML decodes it.
+// hasControls reports whether a decoded value of the front matter contains a control character.
 func hasControls(head []byte) bool {
 	var root yaml.Node
 	if yaml.Unmarshal(head, &root) != nil {
@@ -109,13 +109,13 @@ func hasControls(head []byte) bool {
 	return in(&root)
 }
 
-// controls reports whether a character may control a terminal, or break a line where none should end.
+// controls reports whether a character may control a terminal, or add an unexpected line break.
 func controls(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
 		r == unicode.ReplacementChar
 }
 
-// verbs are the verbs of kubectl and calicoctl that a fix may use.
+// verbs lists the kubectl and calicoctl verbs that a fix may use.
 var verbs = map[string][]string{
 	"kubectl": strings.Fields(`annotate api-resources apply auth certificate config cordon cp create debug delete describe
 		drain edit exec explain get label logs patch replace rollout run scale set taint top uncordon version wait`),
@@ -128,7 +128,7 @@ var (
 	comment = regexp.MustCompile(`(^|\s)#.*$`)
 )
 
-// lintCommand returns the mistake in a command: an unknown verb, or an unclosed quote.
+// lintCommand returns an error for an unknown verb or an unclosed quote in a command.
 func lintCommand(command string) error {
 	bare, err := withoutQuoted(command)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type document struct {
 	head  []byte // the front matter, YAML
 	title string
-	doc   string               // a line for each paragraph
+	doc   string               // one line per paragraph
 	tips  string               // the advice, "" = none
 	fixes map[string]probe.Fix // by name, "" for the default fix
 }
@@ -25,11 +25,11 @@ const (
 	fixHeading  = "## Fix"
 	ifHeading   = "### If "
 	onOperator  = "### With the operator"
-	onOperator2 = "#### With the operator" // within a condition
+	onOperator2 = "#### With the operator" // below a condition
 	touches     = "Touches: "
 )
 
-// maxFile bounds the size of a file in bytes. The largest of ours has a tenth of it.
+// maxFile is the size limit of a file in bytes. Our largest file has a tenth of it.
 const maxFile = 64 << 10
 
 // parse splits a cause's file into its parts.
@@ -65,10 +65,11 @@ func parse(text string) (document, error) {
 	return d, err
 }
 
-// split returns the blocks of a Markdown text: a heading, a paragraph as one line, or a fenced block with its lines.
+// split returns the blocks of a Markdown text. A block is a heading, a paragraph as one line, or a fenced block with
+// its lines.
 func split(text string) []string {
 	var blocks []string
-	var open []string // the block that is being read
+	var open []string // the current block
 	code := false
 	end := func() {
 		if len(open) > 0 {
@@ -129,7 +130,7 @@ func parseFixes(blocks []string) (map[string]probe.Fix, error) {
 // parseFix reads the blocks of one fix: a sentence, commands, conditions with their commands, and what it touches.
 func parseFix(blocks []string) (probe.Fix, error) {
 	var fix probe.Fix
-	commands := &fix.Manifest // where the next fenced block belongs
+	commands := &fix.Manifest // receives the next fenced block
 	for i, block := range blocks {
 		switch condition, conditional := strings.CutPrefix(block, ifHeading); {
 		case i == 0:

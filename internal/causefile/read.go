@@ -18,17 +18,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Match finds the cases of a rule in the findings. It is a Go function for rules that data cannot express.
+// A Match returns the cases of a rule for the findings. It is written in Go for rules that data cannot express.
 type Match = func(diagnose.Findings) []diagnose.Case
 
-// Functions that files refer to by name: they return findings, weighted findings, or results that follow.
+// Functions that files refer to by name. They return findings, weighted findings, or covered results.
 type (
 	SelectionFunc = func(f diagnose.Findings, args ...string) []diagnose.Finding
 	WeightFunc    = func(f diagnose.Findings, of []diagnose.Finding) []diagnose.Clue
 	CoverFunc     = func(f diagnose.Findings, args ...string) []diagnose.Cover
 )
 
-// Args supplies several values of a fix together.
+// Args supplies several related values of a fix.
 type Args struct {
 	Names []string
 	Of    func(f diagnose.Findings, args ...string) map[string]diagnose.Arg
@@ -37,7 +37,7 @@ type Args struct {
 // Shared is everything that files may refer to by name.
 type Shared struct {
 	Selections map[string]SelectionFunc     // "@kubelet-says runtime pleg"
-	Least      map[string]int               // the least number of arguments of a selection
+	Least      map[string]int               // the minimum number of arguments of a selection
 	Weights    map[string]WeightFunc        // weights that depend on the findings: "said pods"
 	Covers     map[string]CoverFunc         // "@calico-down"
 	Args       map[string]Args              // "@method-for: 4 10.88.0.11"
@@ -90,8 +90,8 @@ type front struct {
 	Cases []caseData
 }
 
-// readFolder returns the causes of the Markdown files in a folder, by file name. code has the matches of files
-// without cases, by ID.
+// readFolder returns the causes in a folder's Markdown files, sorted by file name. code has the matches in Go, by cause
+// ID.
 func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
@@ -121,7 +121,7 @@ func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.
 	return rules, errors.Join(bad...)
 }
 
-// Must returns the causes of embedded files. It panics if one cannot be read; a test reads every file.
+// Must returns the causes in embedded files. It panics on a file that cannot be read; a test reads every file.
 func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 	rules, err := readFolder(files, shared, code)
 	if err != nil {
@@ -133,7 +133,7 @@ func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 // ruleID matches the valid IDs of causes.
 var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// readCause returns the cause of one file. code is its match, nil if the file has cases.
+// readCause returns the cause in one file. code is its match in Go, nil if the file has cases.
 func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
 		return nil, fmt.Errorf("%q is not an ID: use lower-case words joined by dashes, at most 40 characters", id)
@@ -190,7 +190,7 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	return rule, err
 }
 
-// fix returns the fix of a file: its own, or the shared one that it names.
+// fix returns a file's own fix, or the shared fix that it names.
 func (d document) fix(name string, shared Shared) (probe.Fix, error) {
 	own, has := d.fixes[""]
 	named, known := shared.Fixes[name]
@@ -207,7 +207,7 @@ func (d document) fix(name string, shared Shared) (probe.Fix, error) {
 	return own, nil
 }
 
-// advice returns the advice of a file: its own, the shared one that it names, or none.
+// advice returns a file's own advice, the shared advice that it names, or "".
 func (d document) advice(name string, shared Shared) (string, error) {
 	named, known := shared.Advice[name]
 	switch {
@@ -221,7 +221,7 @@ func (d document) advice(name string, shared Shared) (string, error) {
 	return named, nil
 }
 
-// Advice reads the shared advice of causes: a text with the headings "## Advice: NAME", each before one paragraph.
+// Advice reads the advice shared by causes: headings "## Advice: NAME", each with one paragraph.
 func Advice(text string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range slices.Chunk(split(text), 2) {
@@ -234,8 +234,8 @@ func Advice(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// Fixes reads the shared fixes of causes: a text with the headings "## Fix: NAME".
+// Fixes reads the fixes shared by causes, below the headings "## Fix: NAME".
 func Fixes(text string) (map[string]probe.Fix, error) { return parseFixes(split(text)) }
 
-// oneLine returns an error of the YAML parser on one line.
+// oneLine formats a YAML parser error on one line.
 func oneLine(err error) string { return probe.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")) }

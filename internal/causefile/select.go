@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alternatives is a selection: the findings of one text, or of several in turn.
+// alternatives is a selection: one text, or several texts whose findings are joined in order.
 type alternatives []string
 
 // UnmarshalYAML reads one text, or a list of them.
@@ -25,7 +25,7 @@ func (a *alternatives) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(a))
 }
 
-// scope is the state of a match: the findings, and the evaluated selections by name.
+// scope is the state of a match: all findings, and the evaluated selections by name.
 type scope struct {
 	diagnose.Findings
 	found map[string][]diagnose.Finding
@@ -48,14 +48,15 @@ func is(want probe.Status) func(probe.Status) bool {
 	return func(s probe.Status) bool { return s == want }
 }
 
-// word matches a word of a selection: bare, or with a part in single quotes.
+// word matches a word of a selection, which may have a part in single quotes.
 var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 
-// everyCheck replaces a check in a selection: the results of all checks. The condition check=ID narrows it.
+// everyCheck in a selection stands for all checks. The condition check=ID narrows it.
 const everyCheck = "every-check"
 
-// selection reads "[others:]CHECK STATUS CONDITION...", "[others:]@NAME ARGUMENT...", or "NAME CONDITION..." of an
-// earlier selection. Conditions may end with once:KEY, which keeps the first finding of each value, and first:N.
+// selection reads "[others:]CHECK STATUS CONDITION...", "[others:]@NAME ARGUMENT...", or "NAME CONDITION...", where
+// NAME is an earlier selection. Conditions may end with once:KEY, which keeps the first finding for each value, and
+// first:N.
 func (m *matcher) selection(text string) (selection, error) {
 	words := word.FindAllString(text, -1)
 	if len(words) == 0 {
@@ -152,8 +153,8 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 	}, words[2:], nil
 }
 
-// ofOthers returns a shared selection's findings on the other nodes, node by node. The faulty server whose effect
-// this node sees, and its log, may be on one of them.
+// ofOthers returns a shared selection's findings on the other nodes, node by node. A faulty server and its log may be
+// on a node other than the affected one.
 func ofOthers(f diagnose.Findings, of SelectionFunc, args []string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, node := range f.Others() {
@@ -238,7 +239,7 @@ func compare(key, operator, right string, names []string) (condition, error) {
 	}, err
 }
 
-// empty reports whether a value is an empty text or list; checks send these too.
+// empty reports whether a value is an empty text or list, which checks also send.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -294,7 +295,7 @@ func valueOf(r diagnose.Finding, key string) (any, bool) {
 		return string(r.Status), true
 	case "check":
 		return r.Check, true
-	case "firstword": // of the target
+	case "firstword": // the target's first word
 		first, _, _ := strings.Cut(r.Target, " ")
 		return first, true
 	case "lastword":
@@ -331,12 +332,12 @@ func equal(v any, text string) bool {
 	return ok && err == nil && have == want
 }
 
-// contains reports whether a list has a text, or a text contains it.
+// contains reports whether a list or a text contains the given text.
 func contains(v any, text string) bool {
 	switch v := v.(type) {
 	case string:
 		return strings.Contains(v, text)
-	case []any: // of texts, or of ports
+	case []any: // a list of texts or ports
 		return slices.ContainsFunc(v, func(one any) bool { return equal(one, text) })
 	case []string:
 		return slices.Contains(v, text)

@@ -26,7 +26,7 @@ type part struct {
 	value bool
 }
 
-// in evaluates the texts in a scope.
+// in evaluates texts in a scope.
 func (t texts) in(s scope) []string {
 	out := make([]string, len(t))
 	for i, one := range t {
@@ -53,8 +53,8 @@ func (t text) whole(s scope) string {
 	return t.in(s)
 }
 
-// parseTexts parses the values in conditions and arguments, and removes a word's quotes. {node} is the node in
-// question: results of other nodes may be about it.
+// parseTexts parses the values in conditions and arguments, and removes quotes around words. {node} is the diagnosed
+// node: results from other nodes may be about it.
 func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
@@ -78,7 +78,7 @@ func parseTexts(words, names []string) (texts, error) {
 // {node}, belong to the engine.
 var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+(?:\|[a-z_]+)*)(?::([a-z0-9_]+)(?: ((?:[^{}]|\{[0-9,]+\})+))?)?\}`)
 
-// parseText parses a template. names are the selections that it may use, words the replacements for values.
+// parseText parses a template. names lists the selections that it may use, and words the replacements for values.
 func parseText(template string, names []string, words map[string]wordList) (text, error) {
 	var out text
 	literal := func(s string) {
@@ -106,7 +106,7 @@ func parseText(template string, names []string, words map[string]wordList) (text
 	return out, nil
 }
 
-// optional matches an optional part of a sentence, in brackets with a value: "[ for {late.age_s:lasting}]". It is
+// optional matches an optional part of a sentence, in brackets with a value: "[ for {late.age_s:lasting}]". The part is
 // omitted if one of its values is empty. Other brackets are literal.
 var optional = regexp.MustCompile(`\[([^\[\]]*\{[a-z][a-z0-9_]*\.[^\[\]]*)\]`)
 
@@ -129,8 +129,8 @@ func parseSentence(template string, names []string, words map[string]wordList) (
 	return append(out, rest...), err
 }
 
-// parseValue parses one placeholder. KEY is a value of the first finding, *KEY the values of all findings, and count
-// their number. KEY|OTHER takes the first value that is not empty, since a peer may have only an address.
+// parseValue parses one placeholder. KEY is the first finding's value, *KEY the values of all findings, and count the
+// number of findings. KEY|OTHER uses the first value that is not empty: a peer may have only an address.
 func parseValue(name, key, format, argument string, names []string, words map[string]wordList,
 ) (func(s scope) string, error) {
 	if !slices.Contains(names, name) {
@@ -175,7 +175,7 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 	}, nil
 }
 
-// firstValue returns the first value that is not empty, of keys between bars.
+// firstValue returns the first value that is not empty among keys between bars.
 func firstValue(r diagnose.Finding, keys string) any {
 	for key := range strings.SplitSeq(keys, "|") {
 		if v, _ := valueOf(r, key); !empty(v) {
@@ -185,7 +185,7 @@ func firstValue(r diagnose.Finding, keys string) any {
 	return nil
 }
 
-// matched returns the part of a text that a pattern or its first group matches: a name in a foreign message.
+// matched returns the part of a text that a pattern or its first group matches, such as a name in a foreign message.
 func matched(pattern *regexp.Regexp, text string) string {
 	if found := pattern.FindStringSubmatch(text); found != nil {
 		return found[min(1, len(found)-1)]
@@ -211,7 +211,7 @@ var formats = map[string]func(v any, argument string) string{
 	"plural": func(v any, noun string) string { return diagnose.CountOf(number(v), noun) },
 }
 
-// joinedBy formats a list with another separator than a comma.
+// joinedBy formats a list with a separator other than a comma.
 func joinedBy(v any, by string) string {
 	if list := listOf(v); len(list) > 0 {
 		return strings.Join(list, separator("joined", by))

@@ -16,11 +16,11 @@ import (
 // Limits for a folder of an operator's causes.
 const (
 	maxFiles  = 200
-	maxFaults = 20 // number of mistakes listed
+	maxFaults = 20 // maximum number of listed mistakes
 )
 
-// Theirs returns the causes of an operator's folder: only data, checked by the linter and by the rules for foreign
-// texts. Its error has a line for each mistake.
+// Theirs returns the causes in an operator's folder. They are only data, checked by the linter and by the rules for
+// foreign texts. The error has a line for each mistake.
 func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func brief(fault error) string {
 	return line
 }
 
-// their reads one file of an operator's.
+// their reads one of an operator's files.
 func their(id, text string, shared Shared, known Known, ours []string) (*diagnose.Rule, []error) {
 	if slices.Contains(ours, id) {
 		return nil, []error{fmt.Errorf("%s is a cause of this program: choose another name", id)}
@@ -89,7 +89,7 @@ func their(id, text string, shared Shared, known Known, ours []string) (*diagnos
 	return rule, append(lintForeign(text, rule), Lint(rule, known)...)
 }
 
-// markdownIn lists the causes' files of a folder: all Markdown files but README.md.
+// markdownIn lists the cause files in a folder: all Markdown files except README.md.
 func markdownIn(root *os.Root, dir string) ([]string, error) {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -113,7 +113,7 @@ func markdownIn(root *os.Root, dir string) ([]string, error) {
 	return names, nil
 }
 
-// readFile reads a regular file within the folder, up to the size limit of a cause's file.
+// readFile reads a regular file within the folder, up to maxFile.
 func readFile(root *os.Root, name string) (string, error) {
 	info, err := root.Stat(name) // before opening it: a pipe would block
 	if err == nil && !info.Mode().IsRegular() {

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// May asks the API server whether its user has some permissions, and returns the answers in the same order. The
-// server never stores the review objects. The error is the one of a review without an answer.
+// May asks the API server whether its user has some permissions, and returns the answers in the same order. The server
+// never stores the review objects. The error is from the review that failed.
 func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -47,8 +47,7 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return v, nil
 }
 
-// Whoami returns the user's name as the API server sees it, "" if it does not report one: the resource is new in
-// Kubernetes 1.28.
+// Whoami returns the user's name from the API server; "" if it reports no name: the resource is new in Kubernetes 1.28.
 func (c *Client) Whoami(ctx context.Context) string {
 	r, err := c.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

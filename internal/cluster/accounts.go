@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoAccount is a ServiceAccount of Calico as the API has it.
+// CalicoAccount is one of Calico's ServiceAccounts in the API.
 type CalicoAccount struct {
 	Of   string // its owner: one of the words of facts.AccountOf
 	Who  account
@@ -20,7 +20,7 @@ type CalicoAccount struct {
 // Made returns the creation time of the account.
 func (a CalicoAccount) Made() time.Time { return a.Read.Value.CreationTimestamp.Time }
 
-// accountsOf returns the accounts that the pods of Calico's parts use.
+// accountsOf returns the ServiceAccounts that Calico's pods use.
 func accountsOf(s *Snapshot) []CalicoAccount {
 	var out []CalicoAccount
 	add := func(of, namespace, name string) {
@@ -42,7 +42,7 @@ func accountsOf(s *Snapshot) []CalicoAccount {
 	return out
 }
 
-// readAccounts reads the accounts of Calico's parts.
+// readAccounts reads the ServiceAccounts of Calico's pods.
 func (c *Client) readAccounts(ctx context.Context, s *Snapshot) ([]CalicoAccount, error) {
 	out := accountsOf(s)
 	for i, read := range forEach(out, func(a CalicoAccount) (metav1.ObjectMeta, error) {

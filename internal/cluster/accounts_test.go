@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestAccountOfTheToken wants the account that calico-node is configured to make tokens of.
+// TestAccountOfTheToken requires the account for which calico-node is configured to create tokens.
 func TestAccountOfTheToken(t *testing.T) {
 	s := ofCalicoNode()
 	if got := s.tokenFor(); got != "calico-cni-plugin" {

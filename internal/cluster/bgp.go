@@ -35,10 +35,10 @@ type peering struct {
 	Configs Read[Specs] // of BGPConfigurations: default, node.NAME
 }
 
-// Unread returns why the resources are incomplete, nil if they are not.
+// Unread returns why the resources are incomplete, nil if they are complete.
 func (p peering) Unread() error { return cmp.Or(p.Configs.Err, p.Peers.Err) }
 
-// Port returns the port on which BIRD is configured to listen on a node; 0 = none is configured.
+// Port returns the port configured for BIRD on a node; 0 = not configured.
 func (p peering) Port(n *corev1.Node) int {
 	out := 0
 	for _, name := range []string{"default", "node." + n.Name} {
@@ -54,7 +54,7 @@ type Speaker struct {
 	Node    *corev1.Node
 	addrs   []netip.Addr
 	as      string
-	cluster string // of route reflectors, "" on others
+	cluster string // a route reflector's cluster ID, "" on other nodes
 	port    int
 }
 
@@ -62,14 +62,14 @@ func (s Speaker) speaks(to netip.Addr) bool {
 	return slices.ContainsFunc(s.addrs, func(a netip.Addr) bool { return a.Is4() == to.Is4() })
 }
 
-// Sessions collects targets as confd collects peers: one for each address and port,
-// the first one wins (confd, updatePeersV1).
+// Sessions collects targets as confd collects peers: one for each address and port, and the first one wins (confd,
+// updatePeersV1).
 type Sessions struct {
 	Own     Speaker
-	secret  bool   // those added now have a password
-	filters string // BGPFilters of those added now
+	secret  bool   // sessions added now have a password
+	filters string // BGPFilters of sessions added now
 	Targets []probe.Target
-	have    map[netip.AddrPort]bool // the addresses and ports of them
+	have    map[netip.AddrPort]bool // addresses and ports of the collected sessions
 }
 
 // add adds a peer; node is nil if the peer is outside the cluster.
@@ -107,8 +107,8 @@ func (l *Sessions) addNode(scope string, peer Speaker, wanted func(netip.Addr) b
 	}
 }
 
-// SessionTargets returns the BGP sessions that confd creates for a node from the API's data, and why some are
-// missing. It omits peers among the node's own workloads: they come and go with pods.
+// SessionTargets returns the BGP sessions that confd configures on a node from the API's data, and why some are
+// missing. It omits peers among the node's own workloads, which come and go with pods.
 func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if err := s.Peering.Unread(); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	return l.Targets, err
 }
 
-// GlobalAS returns the AS number of nodes without one of their own.
+// GlobalAS returns the AS number of nodes without a node-specific AS number.
 func (p peering) GlobalAS() string {
 	return cmp.Or(textOfAS(p.Configs.Value["default"]["asNumber"]), defaultAS)
 }
@@ -153,7 +153,7 @@ func speakersOf(s *Survey) []Speaker {
 	return out
 }
 
-// bgpPeers returns the BGPPeers in confd's order: global ones come before those of nodes.
+// bgpPeers returns the BGPPeers in confd's order: global peers precede node-specific peers.
 func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	globalAS := s.Peering.GlobalAS()
 	var peers []peer
@@ -175,8 +175,8 @@ func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	return peers, errors.Join(errs...)
 }
 
-// AddPeers adds the sessions that BGPPeers create on a node: those that it opens, and the other ends of sessions that
-// other nodes open to it.
+// AddPeers adds the sessions that BGPPeers create on a node: sessions that it opens, and sessions that other nodes open
+// to it.
 func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
@@ -194,7 +194,7 @@ func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
 	}
-	// The other node peers back, unless it is configured not to.
+	// The other node peers back, unless the BGPPeer disables that.
 	for _, p := range peers {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
@@ -225,15 +225,15 @@ func SpeakerOf(n *corev1.Node, by peering, globalAS string) Speaker {
 type peer struct {
 	name, scope string
 	here        []Speaker             // the nodes that should have this peer
-	there       []Speaker             // the nodes it selects as peers
-	behind      []Speaker             // the nodes behind the one address it names
-	addr        netip.Addr            // that address
+	there       []Speaker             // the nodes that the BGPPeer selects as peers
+	behind      []Speaker             // the nodes behind its peerIP
+	addr        netip.Addr            // its peerIP
 	port        int                   //
-	as          string                // the AS expected there
+	as          string                // the expected AS of the peer
 	wanted      func(netip.Addr) bool // families
 	secret      bool                  // there is a password
 	filters     string                // names of its BGPFilters
-	oneSided    bool                  // the other end is set up by a resource of its own
+	oneSided    bool                  // a separate resource configures the other end
 }
 
 func peerOf(name string, spec map[string]any, all []Speaker, globalAS string) (peer, error) {
@@ -241,7 +241,7 @@ func peerOf(name string, spec map[string]any, all []Speaker, globalAS string) (p
 	p := peer{name: name, scope: "node", as: textOfAS(spec["asNumber"]), wanted: func(netip.Addr) bool { return true },
 		oneSided: text("reversePeering") == "Manual"}
 	if text("localWorkloadSelector") != "" {
-		return p, nil // a peer among the node's own pods
+		return p, nil // the peer is one of the node's own pods
 	}
 	_, p.secret = spec["password"].(map[string]any)
 	if names, _ := spec["filters"].([]any); len(names) > 0 {
@@ -307,8 +307,8 @@ func matching(all []Speaker, text string) ([]Speaker, error) {
 	return out, nil
 }
 
-// textOfAS returns an AS number in its plain form. Resources hold a number, or a text such as "64512" or "1.10"; ""
-// and 0 mean none.
+// textOfAS returns an AS number in plain form. Resources hold a number, or a text such as "64512" or "1.10"; "" and 0
+// mean no AS number.
 func textOfAS(v any) string {
 	switch v := v.(type) {
 	case int64:
@@ -331,7 +331,7 @@ func textOfAS(v any) string {
 	return ""
 }
 
-// idlePeers returns the BGPPeers that create no session on any node, each with the reason.
+// idlePeers returns the BGPPeers that create no session, each with the reason.
 func idlePeers(s *Survey, all []Speaker) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.Peering.Peers.Value)) {

@@ -211,8 +211,8 @@ func serverOf(t *testing.T, objects map[string]string, others map[string]http.Ha
 	return c
 }
 
-// TestReadSpec has an operator's cluster in an outage: the aggregated API is out,
-// and nobody ever made a resource of that kind.
+// TestReadSpec reads an operator's cluster in an outage: the aggregated API is down, and no resource of that kind
+// exists.
 func TestReadSpec(t *testing.T) {
 	out := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	const crd, v3 = "/apis/crd.projectcalico.org/v1/felixconfigurations", "/apis/projectcalico.org/v3/felixconfigurations"
@@ -240,8 +240,7 @@ func TestReadSpec(t *testing.T) {
 	}
 }
 
-// TestReadInTwoWaves has a list that hangs, and wants what is read afterwards to
-// have time left.
+// TestReadInTwoWaves has a list hang, and requires that later reads have time left.
 func TestReadInTwoWaves(t *testing.T) {
 	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"w","namespace":"default"},"status":{"phase":"Running","podIPs":[{"ip":"10.244.1.2"}],"conditions":[{"type":"Ready","status":"True"}]}}]}`
 	c := serverOf(t, map[string]string{
@@ -261,8 +260,7 @@ func TestReadInTwoWaves(t *testing.T) {
 	}
 }
 
-// TestWaysOfBGP wants BGP to be called used between nodes that are each other's
-// peers, at the port of the one that is dialled.
+// TestWaysOfBGP requires that BGP is marked as used between nodes that are peers, at the port of the passive end.
 func TestWaysOfBGP(t *testing.T) {
 	a, b := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24")
 	s := snapshot(a, b)
@@ -287,7 +285,7 @@ func TestWaysOfBGP(t *testing.T) {
 	}
 }
 
-// TestPasswords wants to be known which sessions have one, and nothing else of it.
+// TestPasswords requires that the targets show which sessions have a password, and nothing else about it.
 func TestPasswords(t *testing.T) {
 	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// BrokenProbe is a probe or hook that cannot succeed: its command is missing, or does not have its flags.
+// BrokenProbe is a probe or hook that cannot succeed: its command is missing, or lacks a flag.
 type BrokenProbe struct {
 	container string
 	kind      string // one of the Probe words of package facts
@@ -19,19 +19,19 @@ type BrokenProbe struct {
 }
 
 var (
-	// cannotWork matches the messages of os/exec and the OCI runtimes about a missing program, and those of pflag and
-	// flag about a flag that a program lacks. No state of the container changes these.
+	// cannotWork matches messages of os/exec and the OCI runtimes about a missing program, and messages of pflag and
+	// flag about an unknown flag. These failures do not depend on the container's state.
 	cannotWork = regexp.MustCompile(`fork/exec \S+: no such file or directory|exec: "[^"]+": (?:stat \S+: no such file or directory|executable file not found)|` +
 		`unknown (?:shorthand )?flag\b|flag provided but not defined|unknown command "`)
 	probeOfEvent = regexp.MustCompile(`^(Liveness|Readiness|Startup) probe (?:failed|errored)`)
-	// containerOfEvent is how the kubelet names a container in an event's involvedObject.fieldPath.
+	// containerOfEvent matches a container in the involvedObject.fieldPath of a kubelet event.
 	containerOfEvent = regexp.MustCompile(`^spec\.containers\{([a-z0-9-]+)\}$`)
 )
 
 var probeKinds = map[string]string{"Liveness": facts.ProbeLiveness, "Readiness": facts.ProbeReadiness,
 	"Startup": facts.ProbeStartup}
 
-// BrokenIn returns the probe or hook that the kubelet's last such event shows to be broken, nil if there is none.
+// BrokenIn returns the broken probe or hook in the kubelet's last event about one, nil if there is no such event.
 func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
 	var out *BrokenProbe
 	for i := range events {
@@ -54,8 +54,8 @@ func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
 	return out
 }
 
-// explains reports whether a broken probe concerns the present run of a container, or ended the run before it. An
-// older event is history.
+// explains reports whether a broken probe concerns the present run of a container, or ended the previous run. An older
+// event is history.
 func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	if b == nil || b.container != c.Name {
 		return false
@@ -67,10 +67,10 @@ func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	return last != nil && !b.at.Before(last.StartedAt.Time) && now.Sub(last.FinishedAt.Time) < Recent
 }
 
-// killLoop is the number of restarts from which a container counts as killed in a loop.
+// killLoop is the minimum number of restarts of a container that is killed in a loop.
 const killLoop = 2
 
-// On adds a broken probe to the result about its container. If the container is killed in a loop, that is a fault.
+// On adds a broken probe to the result about its container. A container that is killed in a loop is a fault.
 func (b *BrokenProbe) On(r probe.Result, c corev1.ContainerStatus, now time.Time) probe.Result {
 	if !b.explains(c, now) || r.Status == probe.OK {
 		return r
@@ -82,7 +82,7 @@ func (b *BrokenProbe) On(r probe.Result, c corev1.ContainerStatus, now time.Time
 	return r.With(facts.BrokenProbe, b.kind).With(facts.ProbeSays, b.says).With(facts.Container, c.Name)
 }
 
-// restartedLately reports whether a container of a pod has restarted recently.
+// restartedLately reports whether a container of a pod restarted recently.
 func restartedLately(p *corev1.Pod, now time.Time) bool {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.RestartCount > 0 && (c.State.Running == nil || now.Sub(c.State.Running.StartedAt.Time) < Recent) {

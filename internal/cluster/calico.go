@@ -21,17 +21,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// groups are the API groups of Calico's resources; the installation decides which one exists. If both do, the v3
-// group is a view of the other, unless calico-node is configured to use native resources of that group
-// (CALICO_API_GROUP).
+// groups are the possible API groups of Calico's resources. The installation decides which group exists. If both exist,
+// the v3 group is a view of the other, unless calico-node is configured to use native v3 resources (CALICO_API_GROUP).
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
 // Specs maps names of Calico's resources of one kind to their specs.
 type Specs map[string]map[string]any
 
-// listSpecs lists the specs of Calico's resources of one kind by name, namespaced ones as namespace/name. It returns
-// none if the kind is not installed. A limit returns only the first few; 0 returns all, from the API server's cache.
+// listSpecs lists the specs of one Calico resource by name, or by namespace/name. It returns an empty map if the
+// resource is not installed. A limit returns only the first few; 0 returns all, from the API server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (Specs, error) {
 	items, group, err := c.list(ctx, resource, limit)
 	if err != nil || group == "" {
@@ -53,7 +52,7 @@ func (c *Client) allSpecs(resource string) func(context.Context) (Specs, error) 
 	return func(ctx context.Context) (Specs, error) { return c.listSpecs(ctx, resource, 0) }
 }
 
-// list lists Calico's resources of one kind from the first group that has the kind, "" if none does.
+// list lists one Calico resource from the first API group that has it. It also returns that group, "" = not found.
 func (c *Client) list(ctx context.Context, resource string,
 	limit int64) (of []unstructured.Unstructured, group string, err error) {
 	options := metav1.ListOptions{Limit: limit}
@@ -73,8 +72,8 @@ func (c *Client) list(ctx context.Context, resource string,
 	return nil, "", err
 }
 
-// Block is a block of pod addresses that belongs to a node. It can also be a single address that a pod on
-// another node borrowed from the block.
+// Block is a block of pod addresses that belongs to a node. It can also be a single address of the block that a pod on
+// another node borrowed.
 type Block struct {
 	CIDR netip.Prefix
 	Node string
@@ -84,11 +83,11 @@ type Block struct {
 type blocks struct {
 	Owned  []Block
 	Specs  Specs
-	Partly bool // more specs may exist than were read
+	Partly bool // specs may be incomplete
 }
 
 // readBlocks lists the confirmed block affinities of nodes, and the addresses that pods on other nodes borrow from
-// them.
+// these blocks.
 func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
 	if err != nil {
@@ -111,13 +110,13 @@ func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	return out, err
 }
 
-// confirmed returns the block of a confirmed affinity. Versions write "deleted" as text or as a boolean.
+// confirmed returns the block of a confirmed affinity. Depending on the version, "deleted" is a text or a boolean.
 func confirmed(spec map[string]any) (Block, bool) {
 	if spec["state"] != "confirmed" || spec["deleted"] == "true" || spec["deleted"] == true {
 		return Block{}, false
 	}
 	if kind, _ := spec["type"].(string); kind != "" && kind != "host" {
-		return Block{}, false // of a load balancer, not of a node
+		return Block{}, false // the block belongs to a load balancer, not to a node
 	}
 	text, _ := spec["cidr"].(string)
 	node, _ := spec["node"].(string)
@@ -125,8 +124,8 @@ func confirmed(spec map[string]any) (Block, bool) {
 	return Block{cidr, node}, err == nil && node != ""
 }
 
-// Limits for borrowed addresses: how many blocks are searched, since each is some KB, and how many addresses are
-// compared with their pods, since each takes one call. That suffices for a fault that affects all of them.
+// Limits for borrowed addresses: how many blocks are searched (some KB each), and how many addresses are compared with
+// their pods (one call each). This suffices for a fault that affects all borrowed addresses.
 const (
 	maxBlocks   = 500
 	maxBorrowed = 20
@@ -139,7 +138,7 @@ type Loan struct {
 	Namespace, Name string // of the pod
 }
 
-// readBorrowed lists borrowed addresses whose pods exist and use them: IPAM also keeps addresses of deleted pods.
+// readBorrowed lists the borrowed addresses that existing pods use. IPAM may also hold addresses of deleted pods.
 func (c *Client) readBorrowed(ctx context.Context, of Specs) ([]Block, error) {
 	var loans []Loan
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -173,7 +172,7 @@ func readBackend(calico *corev1.Pod, env environment) (string, error) {
 	return cmp.Or(backend, "bird"), nil
 }
 
-// readEtcd lists the etcd endpoints of a Calico that stores its data there.
+// readEtcd lists the etcd endpoints if Calico stores its data in etcd.
 func readEtcd(env environment) ([]probe.Target, error) {
 	text, err := env.get("ETCD_ENDPOINTS")
 	if err != nil {

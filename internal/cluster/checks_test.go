@@ -145,8 +145,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBackend wants a backend that could not be read to be a gap, and Calico's
-// default only where nothing is set.
+// TestBackend requires a gap for a backend that could not be read, and Calico's default only if the backend is not set.
 func TestBackend(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", ""))
 	s.Calico.Value = calico(3)

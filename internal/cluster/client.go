@@ -1,10 +1,10 @@
-// Package cluster is the reading half of the Kubernetes API:
+// Package cluster reads the Kubernetes API:
 //
 //	NewClient -> Client.Read -> Snapshot (one node and its cluster) -> Targets (what a probe checks)
 //	          -> Client.ReadAll -> Survey (the cluster) -> Survey.Of, Client.About -> a Snapshot of each node
 //
-// It judges nothing: the API checks, which evaluate a Snapshot, are in internal/subject/NAME/api and come together in
-// internal/subject/suite/api. It creates, changes and deletes nothing: package injector does.
+// The package judges nothing. The API checks, which evaluate a Snapshot, are in internal/subject/NAME/api, and
+// internal/subject/suite/api lists them. The package creates, changes and deletes nothing: package injector does.
 package cluster
 
 import (
@@ -30,19 +30,19 @@ type Client struct {
 	calls dynamic.Interface
 	clock *serverclock.Clock
 
-	groups   []schema.GroupVersion // of Calico's resources, the preferred one first
+	groups   []schema.GroupVersion // of Calico's resources, the preferred group first
 	CalicoIn []string              // trust calico-node only in these namespaces
 
 	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = list them each time
 
 	limit time.Duration // of the first try of Read and ReadAll
-	// Slow is called when the API server accepted a connection and did not answer: with the time waited so far, and
-	// the time limit of the second try. nil = no announcement.
+	// Slow is called if the API server accepts a connection and does not answer. It gets the time waited, and the time
+	// limit of the second try. nil = not called.
 	Slow func(waited, more time.Duration)
 }
 
-// NewClient returns a Client for config, which it does not change. It trusts Calico's pods only in calicoNamespace,
-// "" = where Calico is usually installed (Namespaces).
+// NewClient returns a Client for config, which it does not change. It trusts Calico's pods only in calicoNamespace, ""
+// = the usual namespaces (Namespaces).
 func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	clock := &serverclock.Clock{}
 	own := rest.CopyConfig(config)
@@ -60,8 +60,8 @@ func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 		limit: readLimit}, nil
 }
 
-// readLimit bounds one try of Read. The first lists may take only their share of it: one hanging list must not use up
-// the time of the others.
+// readLimit bounds one try of Read. The first lists may use only their share: a hanging list must not use the time of
+// later lists.
 const (
 	readLimit  = 15 * time.Second
 	firstShare = 8.0 / 15
@@ -70,7 +70,7 @@ const (
 // cached requests a list from the API server's cache, which is cheap and works while etcd has no leader.
 var cached = metav1.ListOptions{ResourceVersion: "0"}
 
-// Denied reports whether err is a refusal of the API because of missing permissions.
+// Denied reports whether the API server refused a request because of missing permissions.
 func Denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // ErrInEtcd is why the API lacks data that Calico stores in its own etcd.

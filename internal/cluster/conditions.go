@@ -7,17 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// perList is how many nodes one response holds when only a part of each is kept.
+// perList is the number of nodes per response if only a part of each node is kept.
 const perList = 500
 
-// A NodeCondition is the condition of one type and the value of one annotation of a node; both may be empty.
+// A NodeCondition holds one condition and one annotation of a node. Both may be empty.
 type NodeCondition struct {
 	corev1.NodeCondition
 	Annotation string
 }
 
-// Conditions lists the condition of a type and the value of an annotation of each node with the labels of a selector,
-// "" = all. Nodes that have neither are in the result too.
+// Conditions lists one condition and one annotation of each node that the selector selects, "" = all nodes. The result
+// includes nodes without both.
 func (c *Client) Conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
 	return patiently(ctx, c, func(ctx context.Context) (map[string]NodeCondition, error) {
 		return c.conditions(ctx, kind, annotation, selector)

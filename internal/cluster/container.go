@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Patience is how long a container may be starting, or recently restarted, before that counts as a fault. Calico's
-// own start takes a few seconds.
+// Patience is how long a starting or restarted container does not count as a fault. Calico itself starts within a few
+// seconds.
 const (
 	Patience = 2 * time.Minute
 	Recent   = 10 * time.Minute
 )
 
-// ConditionOfPod returns when a condition of the pod last changed, zero without that condition.
+// ConditionOfPod returns when a pod condition last changed, zero if the pod lacks the condition.
 func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t {
@@ -34,7 +34,7 @@ func Restartable(p *corev1.Pod, init string) bool {
 	return false
 }
 
-// CalicoContainerOf returns the main container of a calico-node pod and its status, each nil if the pod has none.
+// CalicoContainerOf returns the main container of a calico-node pod and its status. Each is nil if the pod lacks it.
 func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
 	if pod == nil {
 		return nil, nil
@@ -54,8 +54,8 @@ func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerSta
 	return spec, status
 }
 
-// KillBudget returns how long a container may take from its start to its first good answer, the seconds between two
-// tries, and the probe that sets this limit. A startup probe delays the liveness probe.
+// KillBudget returns how long a container may take from its start to its first successful probe, the seconds between
+// two tries, and the probe that sets this limit. A startup probe delays the liveness probe.
 func KillBudget(c *corev1.Container) (budget time.Duration, period int, which string) {
 	p := c.StartupProbe
 	which = "startup"

@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ControllersPods selects the pods of Calico's Deployment, by manifest and operator.
+// ControllersPods selects the pods of calico-kube-controllers, from the manifests or the operator.
 const ControllersPods = "k8s-app=calico-kube-controllers"
 
-// readControllers lists the controllers' pods in the namespaces that are trusted with Calico's pods: elsewhere any
-// user can give a pod their label.
+// readControllers lists the calico-kube-controllers pods in the trusted namespaces: elsewhere any user can create a pod
+// with their label.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{LabelSelector: ControllersPods, ResourceVersion: "0"})
@@ -26,8 +26,7 @@ func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(c.CalicoIn, p.Namespace) }), nil
 }
 
-// calicosLogs returns Calico's other pods on this node as targets for reading logs: its controllers, and the running
-// Typhas.
+// calicosLogs returns the calico-kube-controllers and running Typha pods on this node as targets for reading logs.
 func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	var out []probe.Target
 	add := func(name string, p *corev1.Pod) {
@@ -47,8 +46,8 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	return out
 }
 
-// ReadAbsent starts reading why calico-kube-controllers has no pod, and with sets also why calico-node has none on a
-// node.
+// ReadAbsent starts reading why calico-kube-controllers has no pod. With sets, it also reads why a node has no
+// calico-node pod.
 func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, all *probe.Workers) {
 	of.NoControllers.start(ctx, all, func(ctx context.Context) (string, error) {
 		return c.whyNoControllers(ctx, of.Controllers)
@@ -58,8 +57,8 @@ func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, al
 	}
 }
 
-// whyNoControllers returns why the Deployment of calico-kube-controllers has no pod. It returns "" if it has one or
-// needs none, or if the Deployment does not exist.
+// whyNoControllers returns why the Deployment calico-kube-controllers has no pod. It returns "" if the Deployment has a
+// pod, needs no pod, or does not exist.
 func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) (string, error) {
 	if pods.Err != nil || len(pods.Value) > 0 {
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestCalicosLogs wants the logs of Calico's own pods on the node, and of no pod that has their label alone.
+// TestCalicosLogs requires log targets for Calico's own pods on the node, and none for a pod that only has their label.
 func TestCalicosLogs(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, app, on string, owned bool) corev1.Pod {

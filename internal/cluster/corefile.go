@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// corefileKey is the key of CoreDNS' configuration in its ConfigMap.
+// corefileKey is the ConfigMap key of CoreDNS' configuration.
 const corefileKey = "Corefile"
 
-// Corefile lists the zones that a CoreDNS serves from the API, according to its ConfigMap.
+// Corefile lists the zones that CoreDNS serves from the API, according to its ConfigMap.
 type Corefile struct {
 	Name  string   // of the ConfigMap
-	Zones []string // without those of addresses; nil = not known
+	Zones []string // without reverse zones; nil = unknown
 }
 
-// readCorefile reads the configuration that all pods of CoreDNS mount, if they mount the same.
+// readCorefile reads the ConfigMap that the CoreDNS pods mount, if all mount the same one.
 func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Corefile, err error) {
 	namespace := ""
 	for _, p := range pods {
@@ -54,12 +54,12 @@ const (
 	maxZones    = 16
 )
 
-// otherPlugins can answer for names of the cluster beside the plugin kubernetes.
+// otherPlugins are plugins that can also answer queries for cluster names, beside the plugin kubernetes.
 var otherPlugins = []string{"import", "rewrite", "template", "file", "auto", "hosts", "secondary", "k8s_external"}
 
-// zonesOf returns the zones of a Corefile's plugin kubernetes, without reverse zones. It returns nil if the list may
-// be incomplete: a plugin without zones has those of its server block, other files can be imported, and other plugins
-// answer too.
+// zonesOf returns the zones of a Corefile's plugin kubernetes, without reverse zones. It returns nil if the list may be
+// incomplete. A plugin without zones uses the zones of its server block, files can be imported, and other plugins can
+// answer.
 func zonesOf(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -76,7 +76,7 @@ func zonesOf(text string) []string {
 			}
 			for _, zone := range named {
 				switch zone = strings.ToLower(strings.TrimSuffix(zone, ".")); {
-				case zone == "": // all there is
+				case zone == "": // no further zones
 					return nil
 				case strings.HasSuffix(zone, ".arpa"), strings.Contains(zone, "/"), slices.Contains(out, zone):
 				default:

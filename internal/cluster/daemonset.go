@@ -19,8 +19,8 @@ type CalicoSet struct {
 	Refused probe.Statement // the API server's answer to its last attempt to create a pod
 }
 
-// ReadSets lists the DaemonSets that create calico-node, in the trusted namespaces. They are read only if a node has
-// no pod of it.
+// ReadSets lists the DaemonSets that create calico-node, in the trusted namespaces. They are read only if a node has no
+// calico-node pod.
 func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	out := []CalicoSet{}
 	for _, namespace := range c.CalicoIn {
@@ -37,11 +37,11 @@ func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	return out, nil
 }
 
-// SetController is the author of the events of a DaemonSet.
+// SetController is the source of a DaemonSet's events.
 const SetController = "daemonset-controller"
 
-// Refusal returns why the API server refused a DaemonSet's last attempt to create a pod. It has no text if a later
-// attempt succeeded, or if nothing is known about it.
+// Refusal returns why the API server refused a DaemonSet's last attempt to create a pod. Its text is empty if a later
+// attempt succeeded, or if there is no event.
 func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
 	events, err := c.eventsOf(ctx, set)
 	if err != nil {
@@ -63,6 +63,5 @@ func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	return probe.Statement{By: SetController, Text: probe.Quoted(text), At: eventTime(last)}
 }
 
-// forbiddenPod matches the beginning of a refusal that names the policy behind it: a screen has room only for the
-// policy.
+// forbiddenPod matches the beginning of a refusal that names a policy: a screen has room only for the policy.
 var forbiddenPod = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)

@@ -20,11 +20,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// shownKeys is how many labels of a selector are quoted.
+// shownKeys is the number of quoted labels of a selector.
 const shownKeys = 4
 
-// whyEmpty explains a Service without a ready endpoint: what the API shows of the pods behind it, one of the Empty
-// words ("" = unknown), and the node on which all of them run ("" = several nodes, or no pods).
+// whyEmpty explains a Service without a ready endpoint. It returns the state of the pods behind the Service, one of the
+// Empty words ("" = unknown), and the node on which all these pods run ("" = several nodes, or no pods).
 func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {
@@ -67,7 +67,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, 
 	return says, facts.EmptyAbsent, ""
 }
 
-// soleNode returns the node on which all of some pods run, "" = none.
+// soleNode returns the node on which all the pods run, "" = no such node.
 func soleNode(pods []corev1.Pod) string {
 	on := pods[0].Spec.NodeName
 	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != on }) {
@@ -78,7 +78,7 @@ func soleNode(pods []corev1.Pod) string {
 
 // unmade returns why a Deployment has no pod.
 func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
-	wanted := int32(1) // what an absent number means
+	wanted := int32(1) // the default
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas
 	}
@@ -96,7 +96,7 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	return says, ""
 }
 
-// quotedEvent quotes a message of the API that a tenant may have influenced, up to a limit.
+// quotedEvent quotes an API message that a tenant may have influenced, up to a limit.
 func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), LongestEvent)]) }
 
 // unserving returns why the pods that a Service selects are not among its ready endpoints.
@@ -160,7 +160,7 @@ func podState(p *corev1.Pod, now time.Time) string {
 	return "runs" + at + " and its readiness probe fails"
 }
 
-// nearest returns the pod that the selector of a Service was most likely meant for, nil if none resembles it.
+// nearest returns the pod that a Service's selector was most likely meant for, nil if no pod resembles it.
 func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	most := 0
@@ -179,7 +179,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 		if strings.HasPrefix(p.Name, svc.Name+"-") {
 			score += 2
 		}
-		for key, value := range svc.Labels { // a chart gives both the same
+		for key, value := range svc.Labels { // a chart sets the same labels on the Service and its pods
 			if key != "kubernetes.io/cluster-service" && p.Labels[key] == value {
 				score++
 			}
@@ -194,7 +194,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// shown formats the labels of a selector with their values in a set of labels.
+// shown formats the selector's label keys with their values in a set of labels.
 func shown(have, selector map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
@@ -210,7 +210,7 @@ func shown(have, selector map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// watches returns the permissions to list and watch some resources, GROUP and RESOURCE each.
+// watches returns the permissions to list and watch some resources, each given as GROUP and RESOURCE.
 func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes
 	for _, r := range of {
@@ -221,7 +221,7 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// DNSServers is the API's data about the CoreDNS behind the cluster's DNS.
+// DNSServers is the API's data about the cluster's CoreDNS.
 type DNSServers struct {
 	Rights Rights
 	Ready  int // number of ready pods
@@ -229,8 +229,8 @@ type DNSServers struct {
 	Pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
-// ReadDNSServers queries whether the account of CoreDNS has the permissions of its plugin kubernetes. Another program
-// with the label needs others and is skipped.
+// ReadDNSServers queries whether the CoreDNS account has the permissions that the plugin kubernetes needs. It skips
+// other programs with the label, which need other permissions.
 func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})
@@ -261,5 +261,5 @@ func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error)
 	return out, err
 }
 
-// ProxyName is the label that assigns a Service to another proxy than kube-proxy (Kubernetes, well-known labels).
+// ProxyName is the label that assigns a Service to a proxy other than kube-proxy (Kubernetes, well-known labels).
 const ProxyName = "service.kubernetes.io/service-proxy-name"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestOpposite wants a second pod on the node that is preferred only where that is as healthy as a
-// baseline node: the name may be the word of a node that is not to be believed.
+// TestOpposite requires that the preferred node gets the second pod only if it is as healthy as a baseline node: an
+// untrusted node may have supplied its name.
 func TestOpposite(t *testing.T) {
 	t.Parallel()
 	node := func(name string, cordoned bool) corev1.Node {

@@ -15,17 +15,17 @@ import (
 
 // environment holds the variables of the calico-node container, as the kubelet resolves them.
 type environment struct {
-	vars map[string]Read[string] // the variables that are set, or why a value is unknown
+	vars map[string]Read[string] // the variables that are set; an error = the value is unknown
 	part error                   // why further variables may be set; nil = the list is complete
 }
 
 // configMaps holds the ConfigMaps that supply the environment, by name.
 type configMaps map[string]Read[map[string]string]
 
-// maxConfigMaps bounds how many of them are read: Calico's manifests have two.
+// maxConfigMaps limits the number of ConfigMaps that are read: Calico's manifests have two.
 const maxConfigMaps = 5
 
-// named returns a ConfigMap. One that was not read is unknown, not empty.
+// named returns a ConfigMap. A ConfigMap that was not read is unknown, not empty.
 func (m configMaps) named(name string) Read[map[string]string] {
 	if config, is := m[name]; is {
 		return config
@@ -33,7 +33,7 @@ func (m configMaps) named(name string) Read[map[string]string] {
 	return Read[map[string]string]{Err: fmt.Errorf("ConfigMap %s was not read: the limit is %d", name, maxConfigMaps)}
 }
 
-// readConfigMaps reads the ConfigMaps that calico-node's environment names.
+// readConfigMaps reads the ConfigMaps in calico-node's environment.
 func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configMaps {
 	out := configMaps{}
 	spec, _ := CalicoContainerOf(calico)
@@ -66,8 +66,8 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 	return out
 }
 
-// endpointMap is a ConfigMap that Calico's manifests reference and few clusters have. It only holds the API server's
-// address, so if it cannot be read, all other variables are still certain.
+// endpointMap is a ConfigMap that Calico's manifests reference and few clusters have. It holds only the API server's
+// address. If it cannot be read, all other variables remain certain.
 const endpointMap = "kubernetes-services-endpoint"
 
 // environmentOf resolves the variables of the calico-node container: sources first, then each variable in order. A
@@ -102,7 +102,7 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	return env
 }
 
-// reference is a variable in the value of another; $$ stands for one dollar.
+// reference matches a reference to another variable in a value; $$ is an escaped dollar sign.
 var reference = regexp.MustCompile(`\$\$|\$\([\w.-]+\)`)
 
 // valueOf is the value of one variable.
@@ -120,7 +120,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 			case known:
 				return value.Value
 			}
-			return ref // as the kubelet leaves it
+			return ref // unchanged, like the kubelet
 		})
 		return text, missing
 	}
@@ -140,7 +140,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 	return "", fmt.Errorf("%s has a source other than a ConfigMap or a field of the pod", e.Name)
 }
 
-// quotedKey is a label or annotation of a pod, as fieldRef names it.
+// quotedKey matches a pod label or annotation in a fieldRef.
 var quotedKey = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']+)'\]$`)
 
 // fieldOf returns a field of a pod as the downward API does.

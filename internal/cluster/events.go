@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxEvents is how many events of one object are read.
+// maxEvents is the maximum number of events read for one object.
 const maxEvents = 50
 
 // eventsOf lists events about an object.
@@ -22,7 +22,7 @@ func (c *Client) eventsOf(ctx context.Context, object metav1.Object) ([]corev1.E
 	return c.events(ctx, object.GetNamespace(), "involvedObject.uid="+string(object.GetUID()), maxEvents)
 }
 
-// events lists events of a namespace that a field selector picks.
+// events lists the events in a namespace that a field selector selects.
 func (c *Client) events(ctx context.Context, namespace, selector string, limit int64) ([]corev1.Event, error) {
 	list, err := c.kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: limit})
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) events(ctx context.Context, namespace, selector string, limit i
 	return list.Items, nil
 }
 
-// aboutNode selects events about a node, which are in namespace default.
+// aboutNode selects events about a node. These are in namespace default.
 func aboutNode(node string) string {
 	return "involvedObject.kind=Node,involvedObject.name=" + fields.EscapeValue(node)
 }
@@ -44,17 +44,17 @@ func eventTime(e *corev1.Event) time.Time {
 	return slices.MaxFunc([]time.Time{t, e.LastTimestamp.Time, e.CreationTimestamp.Time}, time.Time.Compare)
 }
 
-// LongestEvent bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
-// below it.
+// LongestEvent is the maximum length of a message in bytes. The kubelet and the API server truncate messages well below
+// it.
 const LongestEvent = 16 << 10
 
-// GeneralText removes from a message what differs between pods of one group: their names, the IDs of sandboxes and
-// containers, their addresses, and times.
+// GeneralText removes the parts of a message that differ between pods of one group: pod names, sandbox and container
+// IDs, addresses and times.
 func GeneralText(w Waiter, text string) string {
 	text = probe.OneLine(text[:min(len(text), LongestEvent)])
 	uid := string(w.Pod.UID)
 	for _, name := range []string{w.Pod.Namespace + "/" + w.Pod.Name, w.Pod.Name, uid,
-		strings.ReplaceAll(uid, "-", "_")} { // as a slice of systemd's has it
+		strings.ReplaceAll(uid, "-", "_")} { // the form in a systemd slice
 		if len(name) > 3 {
 			text = strings.ReplaceAll(text, name, "POD")
 		}

@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Sentence is an error whose text is written for the user, whatever errors it wraps.
+// A Sentence is an error with a text for users. That text replaces the text of wrapped errors.
 type Sentence interface {
 	error
 	Sentence()
 }
 
-// Explain turns an error of the API's client into the one line that a user needs: what was tried, why it failed, and
-// what to do. It puts any other error on one line.
+// Explain turns an API client error into one line for the user: what was tried, why it failed, and what to do. It puts
+// any other error on one line.
 func Explain(err error) string {
 	var unreachable *url.Error
 	switch {
@@ -39,7 +39,7 @@ func Explain(err error) string {
 		why, manifests, whose := Forbidden(err), "calico-probe manifests", ""
 		if who := Refused(err.Error()); who != "" {
 			manifests, whose = manifests+probe.UserFlag(who), " to "+who
-			if right := cannot.FindAllString(err.Error(), -1); len(right) == 1 { // which is all that the API server said
+			if right := cannot.FindAllString(err.Error(), -1); len(right) == 1 { // the API server reported only that
 				why, _ = Lacking(err)
 			}
 		}
@@ -65,11 +65,11 @@ func Explain(err error) string {
 // Forbidden names the missing permission, and the API server's message.
 func Forbidden(err error) string {
 	right, _ := Lacking(err)
-	return right + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
+	return right + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors
 }
 
-// Refused returns the user in a refusal of the API server, "" if the text names none. Only a plain name may go into a
-// command.
+// Refused returns the user named in an API server's refusal, "" if the text names no user. Only a plain name may be
+// used in a command.
 func Refused(text string) string {
 	if who := whoLacks.FindStringSubmatch(text); who != nil {
 		return who[1]
@@ -94,7 +94,7 @@ func Lacking(err error) (right string, named bool) {
 	}
 }
 
-// because names a network error in words.
+// because describes a network error in words.
 func because(err error) string {
 	var dns *net.DNSError
 	switch reason := probe.Reason(err); {

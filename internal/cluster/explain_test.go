@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestErrorsApart wants several refusals told from each other in the one line that they share.
+// TestErrorsApart requires that one line distinguishes several refusals.
 func TestErrorsApart(t *testing.T) {
 	t.Parallel()
 	of := func(what string) error {
@@ -26,7 +26,7 @@ func TestErrorsApart(t *testing.T) {
 	}
 }
 
-// TestInterrupted wants Ctrl-C told without Go's words for it.
+// TestInterrupted requires that the message for Ctrl-C contains no Go error text.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	get := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api", Err: context.Canceled}
@@ -37,7 +37,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestRightNamed wants a right that lacks named first, and what to do about it.
+// TestRightNamed requires the missing right first, then what to do.
 func TestRightNamed(t *testing.T) {
 	t.Parallel()
 	nodes := schema.GroupResource{Resource: "nodes"}
@@ -54,7 +54,8 @@ func TestRightNamed(t *testing.T) {
 	}
 }
 
-// TestRefusedUser wants the hint to name the account that lacks a right, and no text of a server's in its command.
+// TestRefusedUser requires that the hint names the account that lacks a right, and that its command contains no text
+// from the server.
 func TestRefusedUser(t *testing.T) {
 	t.Parallel()
 	of := func(text string) string {

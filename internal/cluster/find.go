@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeNames maps the name and each address of a node to its name. A name or address that two nodes share is missing.
+// NodeNames maps each node's name and addresses to its name. It omits a name or address that two nodes share.
 func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -32,14 +32,14 @@ func named(nodes []corev1.Node) map[string]string {
 			out[a.Address] = n.Name
 		}
 	}
-	for _, n := range nodes { // whatever another one has for its host name
+	for _, n := range nodes { // the name wins over another node's host name
 		out[n.Name] = n.Name
 	}
 	return out
 }
 
-// NodesAt returns the names of the nodes with an internal or external address, in order. A node with that name is the
-// only result. Addresses are compared by value, because kubelets may spell them differently.
+// NodesAt returns the names of the nodes with this internal or external address, in order. If a node has the address as
+// its name, only that node is returned. Addresses are compared by value, because kubelets may format them differently.
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error)
 func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 	var out []string
 	for _, n := range nodes {
-		if n.Name == addr.String() { // before another one's address
+		if n.Name == addr.String() { // the name wins over another node's address
 			return []string{n.Name}
 		}
 		if slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
@@ -75,16 +75,16 @@ func (c *Client) HasNode(ctx context.Context, name string) error {
 	return (&Snapshot{}).around(name, &Survey{Nodes: nodes})
 }
 
-// PodNode returns the node of a pod; "" = no such pod, or it is not bound to a node.
+// PodNode returns the node of a pod; "" = the pod does not exist or is not bound to a node.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
-	for _, name := range []string{namespace, pod} { // the sender of the alert may have invented them
+	for _, name := range []string{namespace, pod} { // the alert's sender may have invented these names
 		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 			return "", nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	// The cache may lag behind for a new pod: then read from etcd.
+	// The API server's cache may lack a new pod: then read from etcd.
 	for _, version := range []string{"0", ""} {
 		p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: version})
 		switch {

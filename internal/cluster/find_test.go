@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestNamed wants no node for what two of them have, and a name to be its own node's.
+// TestNamed requires no node for a name or address that two nodes share, and that a name belongs to its own node.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	node := func(name string, addresses ...string) corev1.Node {
@@ -31,8 +31,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestPodNode asks nobody for what cannot be a pod: there is none, and who said so need not
-// say it again.
+// TestPodNode requires no request for a name that cannot be a pod's.
 func TestPodNode(t *testing.T) {
 	t.Parallel()
 	c, err := NewClient(&rest.Config{Host: "http://127.0.0.1:1"}, "")
@@ -49,8 +48,7 @@ func TestPodNode(t *testing.T) {
 	}
 }
 
-// TestNodesAt wants an address to lead to every node that has it, in whatever spelling, and a
-// name that looks like one to none.
+// TestNodesAt requires every node with an address, in any format, and no node for a name that looks like an address.
 func TestNodesAt(t *testing.T) {
 	t.Parallel()
 	node := func(name string, kind corev1.NodeAddressType, address string) corev1.Node {

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// specsOf reads specs by their names as the API gives them, numbers as int64; nil where the bytes are none.
+// specsOf reads specs by name like the API, with numbers as int64; nil if the bytes are invalid.
 func specsOf(b []byte) Specs {
 	var out Specs
 	if utiljson.Unmarshal(b, &out) != nil {
@@ -20,7 +20,7 @@ func specsOf(b []byte) Specs {
 	return out
 }
 
-// fuzzedNodes are two nodes, of which one has annotations of its owner's choice.
+// fuzzedNodes returns two nodes, one with annotations from the fuzzer.
 func fuzzedNodes(annotation string) []corev1.Node {
 	return []corev1.Node{
 		{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{"rack": "1"}, Annotations: map[string]string{

@@ -22,7 +22,7 @@ var errNotRead = errors.New("policies were not read")
 
 // resources holds Calico's resources.
 type resources struct {
-	FelixConfigs  Read[[]unstructured.Unstructured] // all of them
+	FelixConfigs  Read[[]unstructured.Unstructured] // all FelixConfigurations
 	Peering       peering
 	Blocks        Read[blocks]
 	Policies      netpolicy.Policies
@@ -31,7 +31,7 @@ type resources struct {
 	Info          Read[clusterInfo]
 }
 
-// readCalico starts reading Calico's resources, from the client's groups.
+// readCalico starts reading Calico's resources, from the client's API groups.
 func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Workers) {
 	r.FelixConfigs.start(ctx, all, func(ctx context.Context) ([]unstructured.Unstructured, error) {
 		configs, _, err := c.list(ctx, "felixconfigurations", 0)
@@ -42,7 +42,7 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.Blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
 		if crash := probe.Recovered(func() error { r.Policies = c.readPolicies(ctx); return nil }); crash != nil {
-			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // no policy surely denies anything
+			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // no policy certainly denies traffic
 		}
 	})
 	r.HostEndpoints.start(ctx, all, c.readHostEndpoints)
@@ -53,12 +53,12 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 // clusterInfo is the content of ClusterInformation.
 type clusterInfo struct {
 	Spec      map[string]any
-	Group     string // the API group that has it, "" = none
-	Migration string // a DatastoreMigration and its phase, "" = none known
+	Group     string // the API group of ClusterInformation, "" = not found
+	Migration string // a DatastoreMigration and its phase, "" = not found
 }
 
-// readInfo reads ClusterInformation; without one Calico's defaults apply. It uses a list, so that one group suffices
-// to show that the resource is missing: in an outage the other group may be unavailable.
+// readInfo reads ClusterInformation. If it is missing, Calico's defaults apply. A list call suffices to show in one API
+// group that it is missing: in an outage, the other group may be unavailable.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
 	out := clusterInfo{Group: group}
@@ -73,8 +73,8 @@ func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	return out, err
 }
 
-// asConfigured returns a client that prefers the API group that calico-node is configured to use. Without such a
-// setting calico-node tries the groups in the client's own order.
+// asConfigured returns a client that prefers the API group configured for calico-node. Without this setting,
+// calico-node tries the groups in the client's default order.
 func (c *Client) asConfigured(env environment) *Client {
 	if !strings.EqualFold(env.known("CALICO_API_GROUP"), "projectcalico.org/v3") {
 		return c
@@ -85,11 +85,11 @@ func (c *Client) asConfigured(env environment) *Client {
 	return &out
 }
 
-// migrations is what Calico v3.32 moves its resources between the groups by.
+// migrations is the resource with which Calico v3.32 migrates data between the API groups.
 var migrations = schema.GroupVersionResource{Group: "migration.projectcalico.org", Version: "v1beta1",
 	Resource: "datastoremigrations"}
 
-// readMigration returns the DatastoreMigration, "" if there is none or it cannot be read.
+// readMigration returns the DatastoreMigration and its phase, "" if it does not exist or cannot be read.
 func (c *Client) readMigration(ctx context.Context) string {
 	list, err := c.calls.Resource(migrations).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil || len(list.Items) == 0 {
@@ -99,8 +99,8 @@ func (c *Client) readMigration(ctx context.Context) string {
 	return probe.OneLine(strings.TrimSpace(list.Items[0].GetName() + " " + phase))
 }
 
-// FelixSettings returns the settings that Felix on a node takes from FelixConfigurations. The node's own one wins
-// over one whose nodeSelector matches the node (from v3.32 on; the oldest of several), and that over the global one.
+// FelixSettings returns Felix's settings on a node from FelixConfigurations. The node's own FelixConfiguration wins,
+// then the oldest whose nodeSelector matches the node (since v3.32), then the global one.
 func FelixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
 	named := Specs{}
@@ -130,7 +130,7 @@ func selectedName(of *unstructured.Unstructured) string {
 	return of.GetName()
 }
 
-// older reports whether one object was created before another, or by name if they were created at the same time.
+// older reports whether one object was created before another. Objects of the same age compare by name.
 func older(a, b *unstructured.Unstructured) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return at.Before(&bt) || at.Equal(&bt) && a.GetName() < b.GetName()

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// HostEndpoint is one of Calico's HostEndpoints: an interface of a node to which policies apply. Everything that no
-// policy allows there is dropped, except for the failsafe ports.
+// HostEndpoint is a Calico HostEndpoint: a node interface to which policies apply. Calico drops traffic there unless a
+// policy allows it, except on failsafe ports.
 type HostEndpoint struct {
 	Name, Node, Device string
 	Labels             map[string]string

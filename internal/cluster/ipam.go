@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
-// ipam holds what decides whether a new pod gets an address, beside pools and affinities.
+// ipam holds the data, beside pools and affinities, that decides whether a new pod gets an address.
 type ipam struct {
-	Config map[string]any // spec of the one IPAMConfig, empty where there is none
+	Config map[string]any // spec of the only IPAMConfig, empty if it does not exist
 	rsvd   []netip.Prefix
 }
 
-// ReadIPAM reads IPAM's settings. The resource has another name if Calico's API server serves it.
+// ReadIPAM reads IPAM's settings. Calico's API server serves the resource under another name.
 func (c *Client) ReadIPAM(ctx context.Context) (out ipam, err error) {
 	configs, err := c.listSpecs(ctx, "ipamconfigs", 0)
 	if err == nil && configs == nil {
@@ -41,7 +41,7 @@ func (c *Client) ReadIPAM(ctx context.Context) (out ipam, err error) {
 	return out, cmp.Or(unreserved, err)
 }
 
-// PoolFor reports whether pods of a node may get addresses of a pool, and returns the pool's range.
+// PoolFor reports whether pods on a node may get addresses from a pool, and returns the pool's range.
 func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 	cidr, ok := CIDROf(spec)
 	off, _ := spec["disabled"].(bool)
@@ -55,7 +55,7 @@ func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 		return cidr, true
 	}
 	selects, err := selector.Parse(text)
-	return cidr, err != nil || selects(n.Labels) // an unreadable selector may select the node
+	return cidr, err != nil || selects(n.Labels) // an invalid selector may select the node
 }
 
 // CIDROf returns the range of an IP pool, false if it cannot be parsed.
@@ -65,10 +65,10 @@ func CIDROf(spec map[string]any) (netip.Prefix, bool) {
 	return p.Masked(), err == nil
 }
 
-// manyBlocks caps the counting of a pool's blocks: IPv6 pools have millions.
+// manyBlocks limits the counted blocks of a pool: IPv6 pools have millions of blocks.
 const manyBlocks = 1 << 20
 
-// Unclaimed is how many blocks of a pool have no owner.
+// Unclaimed returns how many blocks of a pool have no owner.
 func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) int {
 	size, _ := spec["blockSize"].(int64)
 	if size == 0 {
@@ -85,7 +85,7 @@ func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) i
 		}
 	}
 	left := 1<<bits - len(there)
-	for _, r := range i.rsvd { // skip blocks that are reserved completely
+	for _, r := range i.rsvd { // skip fully reserved blocks
 		if pool.Contains(r.Addr()) && r.Bits() <= int(size) {
 			left -= 1 << (int(size) - max(r.Bits(), pool.Bits()))
 		}
@@ -93,7 +93,7 @@ func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) i
 	return max(0, left)
 }
 
-// Free counts the unassigned addresses of a block, and of these those that are reserved.
+// Free counts the unassigned addresses of a block, and how many of these are reserved.
 func (i *ipam) Free(cidr netip.Prefix, spec map[string]any) (free, reserved int) {
 	list, _ := spec["unallocated"].([]any)
 	for _, item := range list {
@@ -111,7 +111,7 @@ func (i *ipam) Free(cidr netip.Prefix, spec map[string]any) (free, reserved int)
 	return free, reserved
 }
 
-// after is the address n places further on.
+// after returns the nth address after a.
 func after(a netip.Addr, n int) netip.Addr {
 	b := a.AsSlice()
 	for at := len(b) - 1; at >= 0 && n > 0; at-- {
@@ -123,7 +123,7 @@ func after(a netip.Addr, n int) netip.Addr {
 	return out
 }
 
-// GivenIn lists the addresses of a block that pods hold: for each assigned address, allocations has an index into
+// GivenIn lists the addresses that pods hold in a block. For each assigned address, allocations has an index into
 // attributes.
 func GivenIn(spec map[string]any) []Loan {
 	cidr, ok := CIDROf(spec)

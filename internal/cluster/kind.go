@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NoProbeOn returns why no probe can run on a node, "" = no reason is known. Its kubelet would start none, or never
-// report it, and each access method would wait for that.
+// NoProbeOn returns why a probe cannot run on a node, "" = no known reason. The node's kubelet would not start or
+// report the probe, and each access method would wait for it.
 func NoProbeOn(node *corev1.Node) string {
 	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
 	switch {
@@ -21,11 +21,11 @@ func NoProbeOn(node *corev1.Node) string {
 	return ""
 }
 
-// labelOfMigration is what the migration from flannel labels nodes with: which network a node is in
-// (kube-controllers, flannelmigration).
+// labelOfMigration is the node label for a node's network during a migration from flannel (kube-controllers,
+// flannelmigration).
 const labelOfMigration = "projectcalico.org/node-network-during-migration"
 
-// NotCalicos returns why a node rightly has no calico-node, "" = it should have one.
+// NotCalicos returns why a node needs no calico-node, "" = it needs one.
 func NotCalicos(n *corev1.Node) string {
 	if n.Labels[labelOfMigration] == "flannel" {
 		return "the node still uses flannel's network: the migration to Calico has not reached it yet"

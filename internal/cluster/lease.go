@@ -7,15 +7,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A kubelet renews its lease every 10 s, and the lease lasts 40 s (the kubelet's defaults). With other settings too
-// it renews four times within one duration.
+// A kubelet renews its lease every 10 s, and the lease lasts 40 s (the kubelet's defaults). With any settings, it
+// renews four times within one duration.
 const (
 	LeaseLate     = 20 * time.Second
 	LeaseOver     = 40 * time.Second
 	leaseRenewals = 4
 )
 
-// KubeletSilent reports whether the node's lease has expired, or never existed.
+// KubeletSilent reports whether the node's lease expired or never existed.
 func KubeletSilent(s *Snapshot) bool {
 	if apierrors.IsNotFound(s.Lease.Err) {
 		return s.Now.Sub(s.Node.CreationTimestamp.Time) > LeaseOver

@@ -14,18 +14,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// entered is how many workload pods of the node itself a probe may try to enter.
+// entered is the maximum number of workload pods on its node that a probe may enter.
 const entered = 3
 
-// local holds what the pods of a node show about it.
+// local holds data about the pods on a node.
 type local struct {
 	pods      []corev1.Pod   // some of the workload pods
 	logs      []probe.Target // pods of kube-proxy, CoreDNS and Calico, for their logs
 	KubeProxy []string       // names of the kube-proxy pods, nil = unknown
 }
 
-// readLocal finds workload pods on the node itself, and its kube-proxy pods. Installers agree on the namespace and
-// label of kube-proxy; in other namespaces any user can give a pod the label.
+// readLocal finds the workload pods and the kube-proxy pods on the node. All installers use the same namespace and
+// label for kube-proxy. In other namespaces, any user can create a pod with the label.
 func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	if s.Placed.Pods.Err != nil {
 		return out, s.Placed.Pods.Err
@@ -49,8 +49,8 @@ func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	return out, err
 }
 
-// pingable returns at most n ready pods with an address of their own that are not being deleted, the oldest first.
-// Pods that a policy selects, or whose owner may shape their network, come only if there are no others.
+// pingable returns at most n ready pods with their own address, oldest first. It omits terminating pods. It returns
+// pods that a policy selects, or whose owner may shape the pod network, only if there are no other pods.
 func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
@@ -70,13 +70,13 @@ func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// ofEachPool returns at most n of some pods: first one per IP pool, because a fault of one pool shows only in its
-// pods, then the others in order.
+// ofEachPool returns at most n pods: first one pod per IP pool, because a pool's fault shows only in its pods, then the
+// remaining pods in order.
 func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod
 	for _, p := range pods {
-		address, _ := netip.ParseAddr(p.Status.PodIP) // an invalid one is in no pool
+		address, _ := netip.ParseAddr(p.Status.PodIP) // an invalid address belongs to no pool
 		of := poolOf(address, pools)
 		if of.IsValid() && !seen[of] {
 			seen[of] = true
@@ -89,7 +89,7 @@ func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// poolOf returns the range of the pool that contains an address, an invalid one if none does.
+// poolOf returns the range of the pool that contains an address; an invalid range = no such pool.
 func poolOf(address netip.Addr, pools Specs) netip.Prefix {
 	for _, spec := range pools {
 		if cidr, ok := CIDROf(spec); ok && cidr.Contains(address) {
@@ -121,8 +121,8 @@ func loggedBy(p *corev1.Pod) (probe.Target, bool) {
 		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
 }
 
-// noneReady returns an error if no pod of a node is ready. It returns nil if the node has no pods, or is not ready
-// itself and so has no ready pods.
+// noneReady returns the error for a node without a ready pod. It returns nil if the node has no pods, or is itself
+// unready.
 func noneReady(node *corev1.Node, running []corev1.Pod) error {
 	if !slices.ContainsFunc(running, OwnAddress) || !ReadyNow(node) {
 		return nil
@@ -132,7 +132,7 @@ func noneReady(node *corev1.Node, running []corev1.Pod) error {
 
 func notReady(node string) error { return fmt.Errorf("no workload pod on node %s is ready", node) }
 
-// readPods finds one running pod with an address of its own on each of the nodes.
+// readPods finds one running pod with its own address on each node.
 func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, under netpolicy.Policies,
 ) (out []corev1.Pod, err error) {
 	for _, found := range forEach(nodes, func(node corev1.Node) ([]corev1.Pod, error) {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestOfEachPool wants a pod of every pool entered, before others of the first.
+// TestOfEachPool requires a pod of every pool before a second pod of the first pool.
 func TestOfEachPool(t *testing.T) {
 	t.Parallel()
 	pod := func(name, address string) corev1.Pod {

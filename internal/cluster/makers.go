@@ -16,19 +16,18 @@ const (
 	makesNoEncap = "EnabledNoEncapOnly"
 )
 
-// The minor versions of Calico v3 from which on Felix has the setting, BIRD respects its own, and the defaults of
-// both change.
+// The Calico v3 minor versions since which Felix has the setting, BIRD honours its setting, and both defaults changed.
 const (
 	makersFelix = 31
 	MakersBIRD  = 32
 	MakersSplit = 33
 )
 
-// Makers says which program creates the routes to other nodes' blocks in pools without VXLAN. Routes of pools with
-// VXLAN are always Felix's.
+// Makers records which program creates the routes to other nodes' blocks in pools without VXLAN. In VXLAN pools, Felix
+// always creates them.
 type Makers struct{ felix, bird string }
 
-// makersIn evaluates the two settings, "" = unset, for Calico v3.MINOR. A value unknown to a version counts as its
+// makersIn evaluates the two settings, "" = unset, for Calico v3.MINOR. An unknown value counts as the version's
 // default (felix/config, ProgramClusterRoutes; confd, bgp_processor).
 func makersIn(minor int, felix, bird string) Makers {
 	known := func(value string, otherwise string, all ...string) string {
@@ -91,7 +90,7 @@ func (s *Snapshot) Minor() (int, bool) {
 	return minor, n == 2 && major == 3
 }
 
-// MakersNow returns which program creates the routes on this node, false if unknown.
+// MakersNow returns which programs create the routes on this node, false if unknown.
 func (s *Snapshot) MakersNow() (Makers, bool) {
 	minor, known := s.Minor()
 	if !known || s.Felix.Err != nil || s.Peering.Configs.Err != nil {
@@ -100,7 +99,7 @@ func (s *Snapshot) MakersNow() (Makers, bool) {
 	return s.MakersIn(minor), true
 }
 
-// MakersIn evaluates the node's settings for another version.
+// MakersIn evaluates the node's settings for another Calico version.
 func (s *Snapshot) MakersIn(minor int) Makers {
 	m := makersIn(minor, s.SetForFelix(), s.SetForBIRD())
 	if s.Backend.Value != "bird" {
@@ -112,14 +111,14 @@ func (s *Snapshot) MakersIn(minor int) Makers {
 // SetForFelix returns Felix's setting programClusterRoutes.
 func (s *Snapshot) SetForFelix() string { return FelixTarget(s).Attrs["programClusterRoutes"] }
 
-// SetForBIRD returns programClusterRoutes of the BGPConfiguration.
+// SetForBIRD returns the BGPConfiguration's programClusterRoutes.
 func (s *Snapshot) SetForBIRD() string {
 	set, _ := s.Peering.Configs.Value["default"]["programClusterRoutes"].(string)
 	return set
 }
 
-// MadeBy returns the attribute of a pool that names the creator of its routes. It is nil if unknown, or if neither
-// program creates them because BIRD does not run: the network may know the routes then.
+// MadeBy returns the pool attribute that names the creator of its routes. It is nil if the creator is unknown, or if
+// neither program creates routes because BIRD does not run: the network may then know the routes.
 func (s *Snapshot) MadeBy(ipip bool) map[string]string {
 	m, known := s.MakersNow()
 	by := m.Of(ipip)
@@ -129,7 +128,7 @@ func (s *Snapshot) MadeBy(ipip bool) map[string]string {
 	return map[string]string{probe.AttrMakers: by}
 }
 
-// ByBIRD reports whether BIRD creates the routes of a pool on this node, as far as is known.
+// ByBIRD reports whether BIRD is known to create the routes of a pool on this node.
 func ByBIRD(s *Snapshot) bool {
 	who, known := s.MakersNow()
 	return slices.ContainsFunc(RoutedPools(s), func(r Routed) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// memo caches what follows from a Survey alone, computed once for all of its nodes. A Snapshot whose Survey was
-// changed has no memo and computes it each time.
+// memo caches data derived from a Survey alone, computed once for all nodes. A Snapshot with a changed Survey has no
+// memo, and computes the data at each call.
 type memo struct {
 	unannotated func() []corev1.Node
 	speakers    func() []Speaker
@@ -21,10 +21,10 @@ type memo struct {
 	Idle        func() []string
 	Registered  map[string]func() []Registration // by annotation
 	Felix       func() []map[string]any
-	ready       func() []*corev1.Node                // those of Linux
-	unready     func() []*corev1.Node                // the same that are not
+	ready       func() []*corev1.Node                // ready Linux nodes
+	unready     func() []*corev1.Node                // unready Linux nodes
 	Internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
-	tunnels     func() []probe.Target                // as they are asked about on any node
+	tunnels     func() []probe.Target                // the ends of tunnels on all nodes
 	blocks      func() []probe.Target
 }
 
@@ -59,7 +59,7 @@ func (s *Survey) Known() *memo {
 	return newMemo(s)
 }
 
-// byInternalIP maps the addresses that kubelets report to their nodes.
+// byInternalIP maps each InternalIP that a kubelet reports to its nodes.
 func byInternalIP(nodes []corev1.Node) map[netip.Addr][]*corev1.Node {
 	out := map[netip.Addr][]*corev1.Node{}
 	for i := range nodes {

@@ -11,15 +11,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// abandoned reports whether a pool gives out no more addresses and none of its addresses is in use: disabling a pool
-// keeps its blocks and pods. With another IPAM, which has no blocks, this is unknown.
+// abandoned reports whether a pool is disabled and its addresses are unused: disabling a pool keeps its blocks and
+// pods. With another IPAM, which has no blocks, this is unknown.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
 	return off && len(s.Blocks.Value.Owned) > 0 && !slices.ContainsFunc(s.Blocks.Value.Owned,
 		func(b Block) bool { return cidr.Contains(b.CIDR.Addr()) })
 }
 
-// PoolTargets returns the IP pools whose addresses are in use, or may come into use.
+// PoolTargets returns the IP pools with addresses that pods use or may get.
 func PoolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
 	for _, name := range slices.Sorted(maps.Keys(s.Pools.Value)) {
@@ -50,8 +50,8 @@ func PoolTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// tunnels lists the annotations with a node's addresses inside tunnels (libcalico-go, k8s/resources/node.go), and
-// what belongs to each.
+// tunnels lists the annotations for a node's tunnel addresses (libcalico-go, k8s/resources/node.go), with related
+// annotations.
 var tunnels = []struct {
 	addr, device string
 	outer        string // annotation with the address of the tunnel's end
@@ -64,7 +64,7 @@ var tunnels = []struct {
 	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", AnnotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
 }
 
-// tunnelTargets returns the ends of tunnels, with those of the node itself marked.
+// tunnelTargets returns the ends of tunnels. It marks the node's own ends.
 func tunnelTargets(s *Snapshot) []probe.Target {
 	out := slices.Clone(s.Known().tunnels())
 	for i, t := range out {
@@ -101,8 +101,8 @@ func tunnelsOf(nodes []corev1.Node) []probe.Target {
 	return out
 }
 
-// blockTargets returns the node's own blocks, and those of nodes with a registered address of the block's family.
-// Other blocks are left over from deleted nodes, and no route for them can be expected.
+// blockTargets returns the node's own blocks, and the blocks of nodes with a registered address of the block's family.
+// Other blocks are left from deleted nodes, and need no routes.
 func blockTargets(s *Snapshot) []probe.Target {
 	all := s.Known().blocks()
 	out := make([]probe.Target, 0, len(all))
@@ -117,7 +117,7 @@ func blockTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// blocksOf returns all blocks, each with its node's registered address of its family, if any.
+// blocksOf returns all blocks, each with its node's registered address of the same family, if any.
 func blocksOf(s *Survey) []probe.Target {
 	at := map[string][2]netip.Addr{}
 	states := map[string]map[string]string{}

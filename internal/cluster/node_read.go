@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Read takes a snapshot around one node. An error means that no useful data could be read: the API does not answer,
-// refuses to list nodes, or has no such node (*UnknownNodeError).
+// Read takes a snapshot of one node and its cluster. An error means that no useful data could be read: the API does not
+// answer, refuses to list nodes, or lacks the node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, nil) })
 	if slow, is := errors.AsType[*slowError](err); is {
@@ -25,14 +25,14 @@ func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	return s, err
 }
 
-// Beside takes a snapshot around another node of the same cluster, and does not read the cluster's data again.
+// Beside takes a snapshot of another node in the same cluster, without reading the cluster's data again.
 func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	return c.read(ctx, node, s.asRead)
 }
 
-// read takes a snapshot around a node in a cluster, and reads the cluster too if of is nil.
+// read takes a snapshot of a node. It also reads the cluster if of is nil.
 func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot, error) {
 	ctx, cancel := firstOf(whole)
 	defer cancel()
@@ -45,7 +45,7 @@ func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot
 		c.readShared(ctx, of, &all)
 	}
 	s.Lease.start(ctx, &all, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		defer func() { // after a panic too
+		defer func() { // also after a panic
 			s.Read = time.Now()
 			s.Now, _ = c.clock.Now()
 		}()
@@ -73,7 +73,7 @@ func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot
 	return s, nil
 }
 
-// readRest reads what depends on the node's calico-node pod and on the cluster's data.
+// readRest reads data that depends on the node's calico-node pod and on the cluster's data.
 func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	var all probe.Workers
 	s.configMaps = c.readConfigMaps(ctx, s.Calico.Value)
@@ -109,8 +109,8 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	s.ForgetRegistered()
 }
 
-// HideEtcd turns empty lists into gaps if Calico stores that data in its own etcd. A cluster without a single pool
-// would have no pods.
+// HideEtcd turns empty lists into gaps if Calico stores the data in its own etcd. Without any IP pool, a cluster would
+// have no pods.
 func (s *Snapshot) HideEtcd() {
 	if len(s.Etcd.Value) == 0 || s.CalicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.Pools.Value) > 0 ||
 		s.Pools.Err != nil {
@@ -123,7 +123,8 @@ func (s *Snapshot) HideEtcd() {
 	}
 }
 
-// ForgetRegistered drops leftover annotations on Nodes if Calico registers nothing: they prove nothing.
+// ForgetRegistered drops the annotations of Nodes if Calico registers no addresses: they are leftovers and prove
+// nothing.
 func (s *Snapshot) ForgetRegistered() {
 	if s.Unregistered() == "" {
 		return
@@ -142,7 +143,7 @@ func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// readCalicoPod finds the node's calico-node pod, and pods that only claim to be it.
+// readCalicoPod finds the node's calico-node pod, and pods that only claim to be calico-node.
 func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Pod, ignored []corev1.Pod, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=" + node,
@@ -165,7 +166,7 @@ func (s *Snapshot) around(node string, of *Survey) error {
 	return nil
 }
 
-// configured sets what follows from calico-node's environment and Felix's settings.
+// configured sets the fields that follow from calico-node's environment and Felix's settings.
 func (s *Snapshot) configured(env environment) {
 	s.Felix = Read[map[string]any]{FelixSettings(s.FelixConfigs.Value, s.Node), s.FelixConfigs.Err}
 	s.Backend.Value, s.Backend.Err = readBackend(s.Calico.Value, env)

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Objects are the API objects of one kind on which causes rest, unfiltered and unredacted.
+// Objects are the API objects of one kind on which causes are based, unfiltered and unredacted.
 type Objects struct {
 	schema.GroupVersionResource
 	Kind       string
@@ -32,7 +32,7 @@ const (
 	objectsLimit = 30 * time.Second
 )
 
-// add adds objects, or why they could not be read. An object that does not exist is no gap.
+// add adds objects, or why they could not be read. A missing object is not a gap.
 func (o *Objects) add(what string, items []unstructured.Unstructured, err error) {
 	switch {
 	case err == nil:
@@ -52,8 +52,8 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	o.Gaps = slices.Compact(o.Gaps)
 }
 
-// ObjectsOf reads the API objects on which causes about some nodes rest. It needs no more permissions than a run by
-// the API, and reads no Secret. What it could not read is a gap. nodes has the nodes' names.
+// ObjectsOf reads the API objects on which causes about the named nodes are based. It needs only the permissions of a
+// run by the API, and reads no Secret. An object that it could not read is a gap.
 func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
 	defer cancel()
@@ -75,17 +75,17 @@ func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	all.Go(func() { events = read.events(ctx, pods, sets) })
 	all.Wait()
 	return slices.DeleteFunc(slices.Concat(core, []Objects{events}, calico), func(o Objects) bool {
-		return o.Version == "" && len(o.Gaps) == 0 // a kind that is not installed
+		return o.Version == "" && len(o.Gaps) == 0 // the kind is not installed
 	})
 }
 
-// objectsReading is one reading of objects.
+// objectsReading is the state of ObjectsOf.
 type objectsReading struct {
 	c     *Client
 	nodes []string
 }
 
-// objectsOf returns a kind without any objects yet.
+// objectsOf returns Objects of a kind, still empty.
 func objectsOf(group, version, resource, kind string, namespaced bool) Objects {
 	return Objects{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource},
 		Kind: kind, Namespaced: namespaced}
@@ -159,7 +159,7 @@ func (r *objectsReading) configMaps(ctx context.Context) Objects {
 	return o
 }
 
-// typed converts objects to their type, and omits those that do not fit.
+// typed converts objects to their type, and omits objects that do not fit.
 func typed[T any](o Objects) []T {
 	var out []T
 	for _, item := range o.Items {
@@ -171,7 +171,7 @@ func typed[T any](o Objects) []T {
 	return out
 }
 
-// environment resolves calico-node's environment from the pods and ConfigMaps that were read.
+// environment resolves calico-node's environment from pods and ConfigMaps.
 func (r *objectsReading) environment(pods, maps Objects) environment {
 	from := configMaps{}
 	for _, m := range typed[corev1.ConfigMap](maps) {
@@ -187,8 +187,7 @@ func claimsCalico(p corev1.Pod) bool {
 	return slices.Contains([]string{"calico-node", "canal", "canal-node"}, p.Labels["k8s-app"])
 }
 
-// events reads the events about the nodes, about calico-node's DaemonSets, and about pods of the nodes that do not
-// start.
+// events reads events about the nodes, about calico-node's DaemonSets, and about the nodes' pods that do not start.
 func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects {
 	o := objectsOf("", "v1", "events", "Event", true)
 	about := func(namespace, field, value string) {
@@ -214,20 +213,20 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 	return o
 }
 
-// A calicoResource is a kind of Calico's, and a filter for its objects about nodes; nil = all of them.
+// A calicoResource is a Calico kind, with a filter for objects about nodes; nil = all objects.
 type calicoResource struct {
 	resource, kind string
 	about          func(spec map[string]any, nodes []string) bool
 }
 
-// calicoResources are the kinds on which causes rest.
+// calicoResources lists the Calico kinds on which causes are based.
 func calicoResources() []calicoResource {
 	return []calicoResource{
 		{"ippools", "IPPool", nil}, {"ipreservations", "IPReservation", nil},
 		{"bgpconfigurations", "BGPConfiguration", nil}, {"bgppeers", "BGPPeer", nil},
 		{"bgpfilters", "BGPFilter", nil}, // a run needs no permission for these, but people often have it
 		{"felixconfigurations", "FelixConfiguration", nil}, {"clusterinformations", "ClusterInformation", nil},
-		// IPAM's settings have another name where Calico's API server shows them.
+		// Calico's API server serves IPAM's settings under another name.
 		{"ipamconfigs", "IPAMConfig", nil}, {"ipamconfigurations", "IPAMConfiguration", nil},
 		{"ipamblocks", "IPAMBlock", blockOf}, {"blockaffinities", "BlockAffinity", ofNode},
 		{"hostendpoints", "HostEndpoint", ofNode}, {"tiers", "Tier", nil},
@@ -241,7 +240,7 @@ func ofNode(spec map[string]any, nodes []string) bool {
 	return slices.Contains(nodes, node)
 }
 
-// blockOf reports whether a block belongs to one of the nodes, or has an address in use there.
+// blockOf reports whether a block belongs to one of the nodes, or contains an address that such a node uses.
 func blockOf(spec map[string]any, nodes []string) bool {
 	affinity, _ := spec["affinity"].(string)
 	if node, is := strings.CutPrefix(affinity, "host:"); is && slices.Contains(nodes, node) {
@@ -256,7 +255,7 @@ func blockOf(spec map[string]any, nodes []string) bool {
 	})
 }
 
-// calico reads a kind of Calico's from the API group that has it.
+// calico reads a Calico kind from the API group that has it.
 func (r *objectsReading) calico(ctx context.Context, k calicoResource) Objects {
 	items, group, err := r.c.list(ctx, k.resource, 0)
 	o := Objects{Kind: k.kind, Namespaced: k.resource == "networkpolicies"}

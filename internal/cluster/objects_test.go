@@ -98,7 +98,7 @@ func TestObjectsOf(t *testing.T) {
 	withinRights(t, asked)
 }
 
-// withinRights wants requests to be what the access method api is granted, but for the filters of BGP.
+// withinRights requires that requests need only the rights of access method api, except for BGP filters.
 func withinRights(t *testing.T, asked []string) {
 	t.Helper()
 	granted := map[string]bool{}

@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// BaselineNodes returns at most n healthy nodes to compare with the snapshot's node. First come those with one of the
-// preferred addresses, in their order, such as the peers of failed BGP sessions. Others follow, spread evenly over
-// the names.
+// BaselineNodes returns at most n healthy nodes to compare with the snapshot's node. Nodes with a preferred address,
+// such as the peer of a failed BGP session, come first, in the order of the addresses. Other nodes follow, spread
+// evenly over the names.
 func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	fit := healthyNodes(s)
 	with := map[netip.Addr]*corev1.Node{}
@@ -34,7 +34,7 @@ func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	for i := range min(n, len(fit)) {
 		add(fit[i*len(fit)/n])
 	}
-	for _, node := range fit { // unless these were the preferred ones
+	for _, node := range fit { // skip the preferred nodes
 		add(node)
 	}
 	return out
@@ -51,7 +51,8 @@ func healthyNodes(s *Snapshot) []*corev1.Node {
 	return out
 }
 
-// SameRole reports whether both nodes or neither are control plane nodes: a firewall may treat the roles differently.
+// SameRole reports whether both nodes are control plane nodes, or both are not: a firewall may treat the roles
+// differently.
 func SameRole(a, b *corev1.Node) bool {
 	role := func(n *corev1.Node) bool {
 		_, is := n.Labels["node-role.kubernetes.io/control-plane"]
@@ -60,8 +61,8 @@ func SameRole(a, b *corev1.Node) bool {
 	return role(a) == role(b)
 }
 
-// Witness returns the healthy node that tests another one from outside, nil if there is none. It prefers the same
-// role, and chooses by the node's name, so that no single node is the witness of all others.
+// Witness returns the healthy node that tests the snapshot's node from outside, nil if there is none. It prefers a node
+// of the same role. It chooses by the node's name, so that one node is not the witness of all others.
 func Witness(s *Snapshot) *corev1.Node {
 	fit := healthyNodes(s)
 	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
@@ -99,8 +100,8 @@ const (
 	portKubelet = 10250
 )
 
-// kubeletFrom returns the kubelet's port that the node reports. Other nodes do not connect to other ports on its
-// word.
+// kubeletFrom returns the kubelet port that the node reports, or the default port if the reported port is privileged or
+// invalid.
 func kubeletFrom(n *corev1.Node) int {
 	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	if port < 1024 || port > 65535 {
@@ -109,8 +110,8 @@ func kubeletFrom(n *corev1.Node) int {
 	return port
 }
 
-// Outside returns the targets for a probe on another node, the witness: the node's InternalIPs, its registered
-// address if that differs, one of its workload pods, and for comparison the kubelet of a third node.
+// Outside returns the targets for a probe on the witness node: the node's InternalIPs, its registered address if that
+// differs, one of its workload pods, and for comparison the kubelet of a third node.
 func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// pagedShare is the share of its time for which a list is read page by page, before the whole list is read from the
-// API server's cache.
+// pagedShare is the share of the time limit for reading a list page by page. After that, the whole list is read from
+// the API server's cache.
 const pagedShare = 0.5
 
 // lister is a client's method to list objects of one kind.
@@ -20,9 +20,9 @@ type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 }
 
-// inPages lists objects page by page and passes each to take, which keeps the needed part: a full list of thousands
-// of nodes takes many times the memory of that. If pages are unavailable, as while etcd has no leader, or incomplete,
-// it reads the whole list from the API server's cache. Before that, begin discards the earlier results.
+// inPages lists objects page by page and passes each to take, which keeps the needed part. A full list of thousands of
+// nodes would need many times the memory. If pages are incomplete, or unavailable because etcd has no leader, begin
+// discards the results, and inPages reads the whole list from the API server's cache.
 func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options metav1.ListOptions, begin func(),
 	take func(*T),
 ) error {
@@ -39,7 +39,7 @@ func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options
 		defer cancel()
 	}
 	page := func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
-		// Recover here: a panic on the pager's own goroutine would end the program.
+		// Recover here: a panic on the pager's goroutine would end the program.
 		err = probe.Recovered(func() (err error) { out, err = of.List(ctx, o); return err })
 		return out, err
 	}

@@ -17,7 +17,7 @@ type listing func(metav1.ListOptions) (*corev1.NodeList, error)
 
 func (l listing) List(_ context.Context, o metav1.ListOptions) (*corev1.NodeList, error) { return l(o) }
 
-// TestInPages wants every object once: by pages, where a page is gone meanwhile, and where etcd gives none.
+// TestInPages requires every object once: by pages, with an expired page, and if etcd serves no pages.
 func TestInPages(t *testing.T) {
 	t.Parallel()
 	const nodes, page = 1200, 500

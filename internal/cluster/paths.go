@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// PathTargets returns the targets on a node for probes on other nodes: its own addresses, its kubelet there, and one
-// of its pods with an address of its own. It finds that pod by one list.
+// PathTargets returns the targets on a node for probes on other nodes: the node's addresses, its kubelet at these
+// addresses, and one pod with its own address. One list call finds that pod.
 func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]probe.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -25,7 +25,7 @@ func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]
 	return append(out, podTargets(probe.KindPod, pingable(running, 1, s.Policies), s.Policies)...), err
 }
 
-// BGPTargets returns what a probe on a node needs to report its BGP sessions: whether it should have any.
+// BGPTargets returns what a probe needs to report a node's BGP sessions: whether the node should have any.
 func BGPTargets(s *Survey, n *corev1.Node) (targets []probe.Target, gaps map[string]string) {
 	of := s.Of(n)
 	targets = Self(n)

@@ -13,18 +13,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Sampled is how many other nodes a plan checks: enough to distinguish one bad peer from a bad node, and few enough
-// that a thousand-node cluster costs no more than a small one.
+// Sampled is how many other nodes a plan checks. It distinguishes a bad peer from a bad node, and keeps the cost
+// independent of the cluster's size.
 const Sampled = 8
 
-// annotation names Calico writes on a Node (libcalico-go, k8s/resources/node.go).
+// Annotations that Calico writes on a Node (libcalico-go, k8s/resources/node.go).
 const (
 	AnnotationIPv4 = "projectcalico.org/IPv4Address"
 	AnnotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// peers returns at most n other nodes, ready ones first, spread evenly over the names. It is a pure function: the
-// same snapshot yields the same peers.
+// peers returns at most n other nodes, ready nodes first, spread evenly over the names. The same snapshot always yields
+// the same peers.
 func peers(s *Snapshot, n int) []corev1.Node {
 	known := s.Known()
 	others := func(nodes []*corev1.Node) []*corev1.Node {
@@ -39,7 +39,7 @@ func peers(s *Snapshot, n int) []corev1.Node {
 	return out
 }
 
-// onLinux returns the Linux nodes that are ready, or those that are not. Other checks apply to Windows.
+// onLinux returns the ready or the unready Linux nodes. Windows nodes have other checks.
 func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	var out []*corev1.Node
 	for i := range nodes {
@@ -51,7 +51,7 @@ func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	return out
 }
 
-// spread returns at most n of some nodes, evenly over their order.
+// spread returns at most n of the nodes, spread evenly over their order.
 func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	if len(nodes) <= n {
 		return nodes
@@ -124,11 +124,11 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	return targets, gaps
 }
 
-// calicosOwn are the kinds of target that a node without Calico lacks.
+// calicosOwn lists the kinds of target that a node without Calico lacks.
 var calicosOwn = []string{probe.KindFelix, probe.KindBackend, probe.KindCalico, probe.KindSession, probe.KindBlock,
 	probe.KindTunnel, probe.KindPool, probe.KindTypha, probe.KindSelf}
 
-// StateOf returns a target's attribute about a node that is not Ready, nil if it is.
+// StateOf returns the target attribute for a NotReady node, nil for a ready node.
 func StateOf(n *corev1.Node) map[string]string {
 	switch Readiness(n).Status {
 	case corev1.ConditionFalse:
@@ -139,7 +139,7 @@ func StateOf(n *corev1.Node) map[string]string {
 	return nil
 }
 
-// forbidding adds the policies that may block packets to the attributes of a target.
+// forbidding adds to a target's attributes the policies that may block packets.
 func forbidding(attrs, held map[string]string) map[string]string {
 	if len(held) == 0 {
 		return attrs
@@ -194,16 +194,15 @@ func declared(p *corev1.Pod) int32 {
 	return 0
 }
 
-// addressOf parses the reported address of a node or pod. It rejects a zone: that is free text behind the address,
-// and addresses of nodes and pods have none.
+// addressOf parses the reported address of a node or pod. It rejects an address with a zone: a zone is free text, and
+// addresses of nodes and pods have no zone.
 func addressOf(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a, err == nil && a.Zone() == ""
 }
 
-// InternalIPs returns the InternalIPs of a node. Its kubelet may write anything there, so it omits what is no
-// address, and addresses that every machine has for itself (loopback, and link-local, where clouds serve their
-// metadata).
+// InternalIPs returns the InternalIPs of a node. The kubelet may write any text there, so InternalIPs omits invalid,
+// loopback and link-local addresses: clouds serve their metadata at a link-local address.
 func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
@@ -217,8 +216,8 @@ func InternalIPs(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// registered parses the address with prefix length that Calico registered for a node. Some versions write a bare
-// address.
+// registered parses the address with prefix length that Calico registered for a node. Some versions write an address
+// without prefix length.
 func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	v := n.Annotations[key]
 	if p, err := netip.ParsePrefix(v); err == nil {
@@ -230,7 +229,7 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Readiness returns a node's condition Ready, Unknown if it has none.
+// Readiness returns a node's condition Ready, with status Unknown if the node lacks it.
 func Readiness(n *corev1.Node) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

@@ -15,11 +15,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MaxPodsWithEvents is for how many pods events are read: those that wait longest.
+// MaxPodsWithEvents is for how many pods events are read, the longest waiting first.
 const MaxPodsWithEvents = 12
 
-// placement holds the pods that are bound to the node, and why some do not start. The errors of waiters report which
-// events could not be read.
+// placement holds the pods that are bound to the node, and why some do not start. An error in a list of Waiters reports
+// which events could not be read.
 type placement struct {
 	Pods    Read[[]corev1.Pod]
 	Waiting Read[[]Waiter] // pods that do not start, the longest waiting first
@@ -29,17 +29,17 @@ type placement struct {
 // A Waiter is a pod of the node that does not start.
 type Waiter struct {
 	Pod    *corev1.Pod
-	Reason string        // the kubelet's word for what a container waits for, "" = none yet
-	Says   string        // its message about that
+	Reason string        // the kubelet's reason why a container waits, "" = none yet
+	Says   string        // the kubelet's message about the reason
 	Since  time.Time     // when the pod was bound to the node, or was last up
-	Unmade bool          // the runtime could not create or start that container
-	Image  string        // the image of that container
-	Last   *corev1.Event // the last event of this wait that matters, nil = none, or not read
-	Pull   *corev1.Event // the last event of this wait about an image that failed to pull, nil = none, or not read
-	Before *corev1.Event // the last that matters from before this wait, nil = none, or not read
+	Unmade bool          // the runtime could not create or start the container
+	Image  string        // the container's image
+	Last   *corev1.Event // the last relevant event of this wait, nil = none, or not read
+	Pull   *corev1.Event // the last event of this wait about a failed image pull, nil = none, or not read
+	Before *corev1.Event // the last relevant event before this wait, nil = none, or not read
 }
 
-// readPlaced lists the pods that are bound to the node, also exited ones: IPAM may keep their addresses.
+// readPlaced lists the pods that are bound to the node, including exited pods: IPAM may keep their addresses.
 func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
 	p.Pods.read(ctx, func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := c.podsOn(ctx, node, "")
@@ -61,7 +61,8 @@ func (p *placement) Running() []corev1.Pod {
 		func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
-// ReadWaits starts reading the kubelet's events about the pods that wait longest, and about those longest overdue.
+// ReadWaits starts reading the kubelet's events about the longest waiting pods, and about the longest overdue
+// terminating pods.
 func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers) {
 	c.readEventsOf(ctx, &p.Waiting, MaxPodsWithEvents, all, func(w *Waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
@@ -74,7 +75,7 @@ func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers
 	})
 }
 
-// readEventsOf starts reading the events of the first of these pods, and passes those of each pod to take.
+// readEventsOf starts reading the events of the first few pods, and passes each pod's events to take.
 func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first int, all *probe.Workers,
 	take func(*Waiter, []corev1.Event),
 ) {
@@ -91,8 +92,8 @@ func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first i
 	})
 }
 
-// began returns when a pod's wait began: when the pod was created or was last up, or for a terminating pod when the
-// deletion was requested.
+// began returns when a pod's wait began: its creation, the last time it was up, or for a terminating pod the deletion
+// request.
 func (w Waiter) began() time.Time {
 	switch p := w.Pod; {
 	case p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil:
@@ -104,7 +105,7 @@ func (w Waiter) began() time.Time {
 	}
 }
 
-// apart splits events at the start of a period: those of the period, and those from before it.
+// apart splits events at the start of a period into events of the period and earlier events.
 func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) {
 	for _, e := range events {
 		if StatementOf(&e).Current(since) {
@@ -116,7 +117,7 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// ReportedAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
+// ReportedAt returns the time of the event that explains a pod's wait, zero if the container's state explains it.
 func (w Waiter) ReportedAt() time.Time {
 	switch {
 	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
@@ -127,9 +128,9 @@ func (w Waiter) ReportedAt() time.Time {
 	return time.Time{}
 }
 
-// lastWord returns the last event that shows how far a pod has come. Other events repeat it ("BackOff"), or describe
-// the past. Any user who may create events can write one, so events that do not name the node's kubelet as source are
-// skipped, and no event alone is proof.
+// lastWord returns the last event that shows a pod's progress. Other events repeat it ("BackOff"), or describe the
+// past. It skips events whose source is not the node's kubelet. Any user who may create events can forge this source,
+// so an event alone proves nothing.
 func lastWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
@@ -147,8 +148,7 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// fromKubelet reports whether an event names the node's kubelet as its source, or for a volume the controller that
-// attaches it.
+// fromKubelet reports whether an event's source is the node's kubelet, or for a volume the controller that attaches it.
 func fromKubelet(e *corev1.Event, node string) bool {
 	by, at := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
 	if e.Reason == EventAttach && by == "attachdetach-controller" {
@@ -160,7 +160,7 @@ func fromKubelet(e *corev1.Event, node string) bool {
 // Reasons of the kubelet's events.
 const (
 	EventSandbox = facts.EventSandbox
-	EventCgroup  = "FailedCreatePodContainer" // of the pod's cgroup, before its sandbox
+	EventCgroup  = "FailedCreatePodContainer" // the pod's cgroup failed, before its sandbox was created
 	EventNetwork = "NetworkNotReady"
 	EventMount   = "FailedMount"
 	EventAttach  = "FailedAttachVolume"
@@ -168,8 +168,8 @@ const (
 	EventPulling = "Pulling"
 )
 
-// Waits reports whether a pod does not start, with the kubelet's reason. Pods that have exited or are terminating do
-// not count, nor do pods with a running init container.
+// Waits reports whether a pod does not start, with the kubelet's reason. It ignores exited and terminating pods, and
+// pods with a running init container.
 func Waits(p *corev1.Pod) (Waiter, bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended || p.DeletionTimestamp != nil || p.Labels[LabelOfProbes] == NameOfProbes {
@@ -177,7 +177,7 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	}
 	w := Waiter{Pod: p, Since: ConditionOfPod(p, corev1.PodScheduled).Time}
 	for _, t := range []time.Time{p.CreationTimestamp.Time, ConditionOfPod(p, corev1.ContainersReady).Time} {
-		if t.After(w.Since) { // the later one: for a pod on a node that came back, when it was last up
+		if t.After(w.Since) { // for a pod on a node that came back, when it was last up
 			w.Since = t
 		}
 	}
@@ -205,8 +205,8 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	return w, len(states) == 0
 }
 
-// runtimeSays returns the runtime's error for a container that it could not create or start: of this attempt, or of
-// the last one while the kubelet backs off.
+// runtimeSays returns the runtime's error for a container that it could not create or start: from this attempt, or from
+// the last attempt during a back-off.
 func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	switch c.State.Waiting.Reason {
 	case "CreateContainerError", "RunContainerError":
@@ -219,7 +219,7 @@ func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	return t.Message, true
 }
 
-// wanting reports whether a container waits for something of its own, not for other containers.
+// wanting reports whether a container waits for a reason other than the pod's other containers.
 func wanting(c corev1.ContainerStatus) bool {
 	return c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing"
 }
@@ -234,12 +234,12 @@ const (
 func NameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }
 
 const (
-	EndsLate  = time.Minute // after its grace period: by then the kubelet has killed it, and it unmounts within seconds
+	EndsLate  = time.Minute // after the grace period: the kubelet has killed the pod, and unmounting takes seconds
 	endsAsked = 6           // for how many pods events are read, the longest overdue first
 )
 
-// Endings returns the terminating pods, the longest overdue first. A pod with a finalizer may have exited on the node
-// long ago: it waits for the finalizer's owner.
+// Endings returns the terminating pods, the longest overdue first. It omits pods with a finalizer: they may have exited
+// long ago, and wait for the finalizer's owner.
 func Endings(pods []corev1.Pod) []Waiter {
 	var out []Waiter
 	for i := range pods {
@@ -247,7 +247,7 @@ func Endings(pods []corev1.Pod) []Waiter {
 		if p.DeletionTimestamp == nil || len(p.Finalizers) > 0 || p.Labels[LabelOfProbes] == NameOfProbes {
 			continue
 		}
-		out = append(out, Waiter{Pod: p, Since: p.DeletionTimestamp.Time}) // it includes the grace period
+		out = append(out, Waiter{Pod: p, Since: p.DeletionTimestamp.Time}) // the timestamp includes the grace period
 	}
 	slices.SortStableFunc(out, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	return out
@@ -271,8 +271,8 @@ const (
 	saidOfPull  = "Failed to pull image "
 )
 
-// PullWord returns the last event about a failed image pull. In the container's state, kubelets before 1.31 report
-// only that they back off.
+// PullWord returns the last event about a failed image pull. Kubelets before 1.31 report only the back-off in the
+// container's state.
 func PullWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {

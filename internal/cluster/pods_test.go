@@ -29,7 +29,7 @@ func hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 	return p
 }
 
-// TestReadPlaced wants the events of the pods that wait read, and of no others.
+// TestReadPlaced requires that only events of waiting pods are read.
 func TestReadPlaced(t *testing.T) {
 	var asked []string
 	c := serverOf(t, map[string]string{
@@ -51,7 +51,8 @@ func TestReadPlaced(t *testing.T) {
 	}
 }
 
-// TestLastWord wants the last event of the node's kubelet that says how far a pod has come, and no other's.
+// TestLastWord requires the last event of the node's kubelet that shows a pod's progress, and no event of another
+// source.
 func TestLastWord(t *testing.T) {
 	t.Parallel()
 	event := func(age time.Duration, host, reason string) corev1.Event {

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy"
 )
 
-// readPolicies reads the policies of Kubernetes and Calico, and the data that their selectors refer to.
+// readPolicies reads Kubernetes' and Calico's policies, and the data that their selectors use.
 func (c *Client) readPolicies(ctx context.Context) netpolicy.Policies {
 	var p netpolicy.Policies
 	list, err := c.kube.NetworkingV1().NetworkPolicies(metav1.NamespaceAll).List(ctx, cached)
@@ -47,7 +47,7 @@ func (c *Client) readPolicies(ctx context.Context) netpolicy.Policies {
 	return p
 }
 
-// clusterPolicies are kinds of policies that take precedence over those that are evaluated here.
+// clusterPolicies lists the policy kinds that are not evaluated here, but take precedence over the evaluated policies.
 var clusterPolicies = []schema.GroupVersionResource{
 	{Group: "policy.networking.k8s.io", Version: "v1alpha1", Resource: "adminnetworkpolicies"},
 	{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"},
@@ -56,7 +56,7 @@ var clusterPolicies = []schema.GroupVersionResource{
 // ErrNotWorkedOut marks policies that exist but are not evaluated.
 var ErrNotWorkedOut = errors.New("which are not worked out")
 
-// notWorkedOut returns an error that names the policies that exist, or may exist, and are not evaluated.
+// notWorkedOut returns an error with the existing, or possibly existing, policies that are not evaluated.
 func (c *Client) notWorkedOut(ctx context.Context) error {
 	var out error
 	for _, kind := range clusterPolicies {
@@ -87,7 +87,7 @@ func (c *Client) readNetworkSets(ctx context.Context) (out []netpolicy.Set, err 
 	return out, err
 }
 
-// readNamespaces lists the labels of all namespaces, nil if the user may not read them.
+// readNamespaces lists the labels of all namespaces, nil if the user may not read namespaces.
 func (c *Client) readNamespaces(ctx context.Context) (out map[string]map[string]string) {
 	err := inPages(ctx, c.kube.CoreV1().Namespaces(), metav1.ListOptions{},
 		func() { out = map[string]map[string]string{} },

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// proxyUser is the user of a kube-proxy without a service account: the API server itself binds this name to
+// proxyUser is the user of a kube-proxy without a ServiceAccount. The API server itself binds this user to
 // system:node-proxier.
 const proxyUser = "system:kube-proxy"
 
-// proxyAccount returns the account of the node's kube-proxy, and whether that is certain.
+// proxyAccount returns the account of the node's kube-proxy, and whether it is certain.
 func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	for i := range running {
 		p := &running[i]
@@ -29,7 +29,7 @@ func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	return account{Name: proxyUser}, false
 }
 
-// proxyAccess is what the API server permits kube-proxy.
+// proxyAccess holds kube-proxy's permissions.
 type proxyAccess struct {
 	Rights
 	Sure bool // the account is certainly kube-proxy's
@@ -43,7 +43,7 @@ func (c *Client) ReadProxyAccess(ctx context.Context, running []corev1.Pod) (pro
 	return proxyAccess{granted, sure}, err
 }
 
-// lacked lists the permissions that an account lacks: VERB RESOURCE.
+// lacked lists the missing permissions of an account, as VERB RESOURCE.
 func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 	var out []string
 	for i, ask := range asks {
@@ -54,7 +54,7 @@ func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 	return out
 }
 
-// UsesEndpoints reports whether a version's kube-proxy may work without EndpointSlices (before v1.22).
+// UsesEndpoints reports whether this version of kube-proxy may work without EndpointSlices (before v1.22).
 func UsesEndpoints(kubelet string) bool {
 	v, err := version.ParseGeneric(kubelet)
 	return err == nil && v.LessThan(version.MajorMinor(1, 22))

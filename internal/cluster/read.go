@@ -7,14 +7,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Read is one answer of the API: the value, or as much of it as could be read, and why it is incomplete.
+// A Read is one API answer: the value, possibly incomplete, and the error that made it incomplete.
 type Read[T any] struct {
 	Value T
 	Err   error
 }
 
-// read calls a reading function. The API's data is foreign: an object that makes this program panic costs only this
-// answer, as if the API had not answered that list.
+// read calls a reading function. An object that makes the function panic loses only this answer, as if the API had not
+// answered: objects are foreign data.
 func (r *Read[T]) read(ctx context.Context, from func(context.Context) (T, error)) {
 	r.Err = probe.Recovered(func() (err error) { r.Value, err = from(ctx); return err })
 }
@@ -24,7 +24,7 @@ func (r *Read[T]) start(ctx context.Context, all *probe.Workers, from func(conte
 	all.Go(func() { r.read(ctx, from) })
 }
 
-// forEach reads one thing for each of several, concurrently, and keeps their order.
+// forEach calls read for each item, concurrently, and keeps the order.
 func forEach[T, A any](of []A, read func(A) (T, error)) []Read[T] {
 	out := make([]Read[T], len(of))
 	room := make(chan struct{}, sideBySide)
@@ -40,7 +40,7 @@ func forEach[T, A any](of []A, read func(A) (T, error)) []Read[T] {
 	return out
 }
 
-// sideBySide is how many reads of forEach run at once.
+// sideBySide is the maximum number of concurrent reads of forEach.
 const sideBySide = 16
 
 // whole returns the values, and the first error.

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// InEtcd is why Calico writes no data into the API.
+// InEtcd is the reason if Calico writes no data to the API.
 const InEtcd = "Calico keeps its data in a separate etcd"
 
-// Unregistered returns why Calico writes no addresses on Nodes, "" if it does. An address that is there anyway is a
+// Unregistered returns why Calico writes no addresses on Nodes, "" if it does. If it does not, an existing address is a
 // leftover.
 func (s *Snapshot) Unregistered() string {
 	switch {
@@ -22,18 +22,17 @@ func (s *Snapshot) Unregistered() string {
 	return ""
 }
 
-// Registration is one node's addresses of one family: the one that Calico registered, and the one that the kubelet
-// reports.
+// Registration holds a node's addresses of one family, as registered by Calico and as reported by the kubelet.
 type Registration struct {
 	Node       string
 	Registered netip.Prefix
 	Internal   netip.Addr
 }
 
-// Agrees reports whether the registered address is the one that the kubelet reports.
+// Agrees reports whether Calico registered the address that the kubelet reports.
 func (p Registration) Agrees() bool { return p.Registered.Addr() == p.Internal }
 
-// registrations returns the registrations of the nodes that have one.
+// registrations returns the registrations of all registered nodes.
 func registrations(nodes []corev1.Node, key string) []Registration {
 	var all []Registration
 	for i := range nodes {
@@ -45,7 +44,7 @@ func registrations(nodes []corev1.Node, key string) []Registration {
 		p := Registration{Node: n.Name, Registered: reg}
 		for _, a := range InternalIPs(n) {
 			if a.Is4() == reg.Addr().Is4() && (!p.Internal.IsValid() || a == reg.Addr()) {
-				p.Internal = a // if there are several, the registered one
+				p.Internal = a // of several addresses, the registered one
 			}
 		}
 		all = append(all, p)

@@ -8,12 +8,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeRemoved are the event reasons of the node lifecycle controllers, the cluster's and a cloud's, about a Node
-// object that is deleted or that they delete.
+// nodeRemoved lists the event reasons for a deleted Node object, from the node lifecycle controllers of Kubernetes and
+// of clouds.
 var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 
-// removed returns the last such event about a node that the cluster lacks. It has no text if there is none or events
-// cannot be listed: the node is unknown in any case.
+// removed returns the last such event about a node that the cluster lacks. Its text is empty without an event, or if
+// events cannot be listed: the node is unknown in any case.
 func (c *Client) removed(ctx context.Context, node string) probe.Statement {
 	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node), maxEvents)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRemovedNode wants the error about an unknown node to say that its object was deleted, where an event says so.
+// TestRemovedNode requires that the error about an unknown node reports the deletion of its object if an event shows
+// it.
 func TestRemovedNode(t *testing.T) {
 	t.Parallel()
 	const events = "/api/v1/namespaces/default/events"

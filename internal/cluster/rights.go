@@ -15,23 +15,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// access holds the permissions of the accounts of Calico's parts, and Calico's kinds in the API server.
+// access holds the permissions of Calico's accounts, and Calico's kinds in the API server.
 type access struct {
 	Rights   Read[Rights]
-	Plugin   Read[Rights] // of the CNI plugin's own account, if it has one and that is known
+	Plugin   Read[Rights] // of the CNI plugin's separate account, if known
 	Kinds    Read[kinds]
 	Accounts Read[[]CalicoAccount]
 }
 
-// Rights lists which of the needed permissions an account has.
+// Rights records which needed permissions an account lacks.
 type Rights struct {
 	Account string   // NAMESPACE:NAME, "" = none
 	ByRoles bool     // read from roles and bindings, because the user may not query the API server
 	Checked int      // number of permissions queried
-	Lacks   []string // the missing ones: VERB RESOURCE
+	Lacks   []string // missing permissions, as VERB RESOURCE
 }
 
-// Source returns where permissions come from if the user may not query the API server about them.
+// Source returns the source of the permissions if the user may not query them from the API server.
 func (r Rights) Source() string {
 	if r.ByRoles {
 		return ", by the roles and bindings of the cluster"
@@ -41,13 +41,13 @@ func (r Rights) Source() string {
 
 // kinds holds Calico's resources in the API server.
 type kinds struct {
-	Group  string   // as calico-node detects it
+	Group  string   // as detected by calico-node
 	Served []string // the resources of that group
-	Absent []string // those of KindsNeeded that are missing
+	Absent []string // missing kinds of KindsNeeded
 }
 
-// needed returns the API requests of calico-node at its start and after it, common to all installations that store
-// Calico's data in Kubernetes (its ClusterRole in the manifests and the operator).
+// needed returns the API requests that every calico-node makes if Calico's data is in Kubernetes (its ClusterRole in
+// the manifests and the operator).
 func (s *Snapshot) needed(calico string, served []string) []authorizationv1.ResourceAttributes {
 	ask := func(verb, group, resource string) authorizationv1.ResourceAttributes {
 		return authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
@@ -80,8 +80,8 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 	return out
 }
 
-// lists returns the kinds of Calico's that Felix and confd of this version list at their start (felixsyncer and
-// bgpsyncer in its sources), besides those that are queried in any case.
+// lists returns the Calico kinds that Felix and confd of this version list at their start (felixsyncer and bgpsyncer in
+// its sources), except the kinds that are always queried.
 func (s *Snapshot) lists() []string {
 	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
 		"bgpconfigurations", "bgppeers"}
@@ -104,7 +104,8 @@ func (s *Snapshot) lists() []string {
 	return out
 }
 
-// tokenFor returns the account for which install-cni creates tokens, "" if unknown: its own before v3.26.
+// tokenFor returns the account for which install-cni creates tokens, "" if unknown. Before v3.26 it is install-cni's
+// own account.
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
@@ -116,11 +117,11 @@ func (s *Snapshot) tokenFor() string {
 	return cmp.Or(s.CalicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
 }
 
-// KindsNeeded are Calico's resources without which calico-node or its CNI plugin does not work.
+// KindsNeeded lists the Calico resources that calico-node or its CNI plugin needs to work.
 var KindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
 	"ipamblocks", "blockaffinities", "ipamhandles"}
 
-// ReadAccess queries the permissions of the accounts of Calico's parts, and the resources in the API server.
+// ReadAccess queries the permissions of Calico's accounts, and Calico's resources in the API server.
 func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	var all probe.Workers
 	defer all.Wait()
@@ -130,7 +131,7 @@ func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	}
 	s.Kinds.read(ctx, c.ReadKinds)
 	own, group := s.Calico.Value.Spec.ServiceAccountName, s.Kinds.Value.Group
-	if group == "" { // its detection panicked
+	if group == "" { // detection of the group panicked
 		s.Rights.Err = s.Kinds.Err
 		return
 	}
@@ -154,7 +155,7 @@ func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	return out, err
 }
 
-// pluginNeeds returns the API requests of the CNI plugin for each new pod, whatever its IPAM.
+// pluginNeeds returns the API requests of the CNI plugin for each new pod, with any IPAM.
 func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	return []authorizationv1.ResourceAttributes{
 		{Verb: "get", Group: calico, Resource: "clusterinformations"}, {Verb: "get", Resource: "pods"},
@@ -162,8 +163,7 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	}
 }
 
-// rightsOf queries which of some permissions an account has, or reads them from roles and bindings if the user may
-// not query them.
+// rightsOf queries which permissions an account has. If the user may not query, it reads roles and bindings.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
 	out := Rights{Account: who.user(), Checked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
@@ -178,7 +178,7 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 	return out, err
 }
 
-// reviewed queries the API server about some permissions of an account.
+// reviewed queries an account's permissions from the API server.
 func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {
 		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
@@ -192,7 +192,7 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 	}))
 }
 
-// ReadKinds lists Calico's resources in the API server, from the first API group that it has.
+// ReadKinds lists Calico's resources in the API server, from the first API group that exists.
 func (c *Client) ReadKinds(ctx context.Context) (kinds, error) {
 	out := kinds{Group: c.groups[0].Group}
 	for _, gv := range c.groups {

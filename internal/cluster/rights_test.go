@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ofCalicoNode is a node on which calico-node v3.32.1 runs with its account, and nobody has said whether it is ready.
+// ofCalicoNode is a node with unknown readiness, on which calico-node v3.32.1 runs with its account.
 func ofCalicoNode() *Snapshot {
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"))
 	s.Calico.Value = calico(3)
@@ -19,7 +19,8 @@ func ofCalicoNode() *Snapshot {
 	return s
 }
 
-// TestNeeded wants what Felix lists in each version before it is ready (felixsyncer in its sources), and no more.
+// TestNeeded requires exactly the kinds that each version of Felix lists before it is ready (felixsyncer in its
+// sources).
 func TestNeeded(t *testing.T) {
 	t.Parallel()
 	served := []string{"tiers", "stagednetworkpolicies", "ipamblocks"}

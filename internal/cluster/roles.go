@@ -13,8 +13,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// granted reads from roles and bindings which of some permissions an account has. It is for users who may not create
-// subjectaccessreviews; it does not see authorizers other than RBAC.
+// granted reads an account's permissions from roles and bindings, for users who may not create subjectaccessreviews. It
+// ignores authorizers other than RBAC.
 func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	all, err := c.allBindings(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, 
 	return all.Items, nil
 }
 
-// once returns a client that lists them only once, within a time limit, for all accounts.
+// once returns a client that lists the ClusterRoleBindings once for all accounts, within a time limit.
 func (c *Client) once(ctx context.Context) *Client {
 	own := *c
 	own.bindings = sync.OnceValues(func() ([]rbacv1.ClusterRoleBinding, error) { return c.allBindings(ctx) })
@@ -106,10 +106,10 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	return append(to, rules...), nil
 }
 
-// account is a service account; without a namespace, a user of that name.
+// account is a ServiceAccount, or a user if it has no namespace.
 type account struct{ Namespace, Name string }
 
-// user returns its user name in the API server.
+// user returns the account's user name in the API server.
 func (a account) user() string {
 	if a.Namespace == "" {
 		return a.Name
@@ -117,7 +117,7 @@ func (a account) user() string {
 	return "system:serviceaccount:" + a.Namespace + ":" + a.Name
 }
 
-// groups returns its groups in the API server.
+// groups returns the account's groups in the API server.
 func (a account) groups() []string {
 	if a.Namespace == "" {
 		return []string{"system:authenticated"}
@@ -125,7 +125,7 @@ func (a account) groups() []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"}
 }
 
-// is reports whether a subject of a binding is the account, or one of its groups.
+// is reports whether a binding's subject is the account or one of its groups.
 func (a account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBindingsOnce wants the bindings of a cluster listed once for all accounts that are asked about.
+// TestBindingsOnce requires that the bindings are listed once for all accounts.
 func TestBindingsOnce(t *testing.T) {
 	t.Parallel()
 	const empty = `{"kind":"%s","apiVersion":"rbac.authorization.k8s.io/v1","items":[]}`

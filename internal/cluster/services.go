@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readAPI lists the API server's addresses inside the cluster.
+// readAPI lists the API server's in-cluster addresses.
 func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -54,14 +54,13 @@ func (s *Snapshot) configuredAPI() []probe.Target {
 	return []probe.Target{t}
 }
 
-// clusterDNS is the cluster's DNS.
+// clusterDNS is the cluster DNS Service with its targets.
 type clusterDNS struct {
 	Service *corev1.Service // nil = none
-	Targets []probe.Target  // it and each endpoint
+	Targets []probe.Target  // the Service and each endpoint
 }
 
-// ReadDNS lists the addresses of the cluster's DNS. Distributions name its Service differently but agree on the
-// label.
+// ReadDNS lists the addresses of cluster DNS. Distributions use different names for the Service, but the same label.
 func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
@@ -86,12 +85,12 @@ func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 	return clusterDNS{svc, out}, err
 }
 
-// readService lists a Service's own addresses and those of its endpoints, as targets of a kind. A port that is both
-// UDP and TCP is one target. Endpoints that are not ready are listed only if there are no ready ones, because
-// kube-proxy does not use them either. Typha's are tested although no client is sent to them.
+// readService lists the addresses of a Service and its endpoints, as targets of a kind. A port that is both UDP and TCP
+// is one target. Unready endpoints are listed only if no endpoint is ready, because kube-proxy does not use them.
+// Typha's unready endpoints are tested although clients do not use them.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
-	slice := "" // an EndpointSlice that the API server did not create itself
+	slice := "" // an EndpointSlice that is not from the API server
 	add := func(into *[]probe.Target, name, node, addr string, port int32) {
 		a, err := netip.ParseAddr(addr)
 		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
@@ -117,7 +116,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
 	for _, part := range parts.Items {
-		if kind == probe.KindDatastore && part.Name != svc.Name { // the slice of the API servers has the Service's name
+		if kind == probe.KindDatastore && part.Name != svc.Name { // the API server's own slice has the Service's name
 			slice = part.Namespace + "/" + part.Name
 		} else {
 			slice = ""
@@ -129,7 +128,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 			for _, p := range part.Ports {
 				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) {
-					// all addresses of an endpoint belong to the same pod
+					// an endpoint's addresses all belong to the same pod
 					node := ""
 					if e.NodeName != nil {
 						node = *e.NodeName
@@ -139,7 +138,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 		}
 	}
-	if served := familiesOf(out); len(served) > 0 { // the Service's other address answers on no node
+	if served := familiesOf(out); len(served) > 0 { // the Service's address in the other family answers on no node
 		out = slices.DeleteFunc(out, func(t probe.Target) bool { return t.Name == "service" && !served[t.Addr.Is6()] })
 	}
 	if kind == probe.KindTypha && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
@@ -148,7 +147,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	return out, nil
 }
 
-// tried bounds how many Services are read to find one with ready endpoints.
+// tried limits how many Services are read to find one with ready endpoints.
 const tried = 5
 
 // listServices lists all Services.
@@ -203,8 +202,9 @@ func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	return targets
 }
 
-// usable returns the Services that every node must reach by TCP: not headless, and not limited to the endpoints of
-// one node. Services whose pods no policy selects come first, as far as the Service shows the labels of its pods.
+// usable returns the Services that every node must reach over TCP: not headless, and not limited to one node's
+// endpoints. Services with pods that no policy selects come first. A Service's selector shows only some labels of its
+// pods.
 func usable(all []corev1.Service, under netpolicy.Policies) []corev1.Service {
 	type ranked struct {
 		*corev1.Service
@@ -247,8 +247,8 @@ func tcpPort(s *corev1.Service) (corev1.ServicePort, bool) {
 	return corev1.ServicePort{}, false
 }
 
-// nodePort returns the Service's port on every node. It is 0 if there is none, or if only nodes with a pod of the
-// Service answer.
+// nodePort returns the Service's node port. It is 0 if there is none, or if only nodes with a pod of the Service
+// answer.
 func nodePort(s *corev1.Service) int32 {
 	p, _ := tcpPort(s)
 	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -257,8 +257,8 @@ func nodePort(s *corev1.Service) int32 {
 	return p.NodePort
 }
 
-// familiesOf returns the address families of ready endpoints: true for IPv6. A dual-stack Service whose pods have one
-// family answers only at its address of that family, on every node.
+// familiesOf returns the address families of ready endpoints: true for IPv6. If the pods of a dual-stack Service have
+// one family, only the Service's address of that family answers, on every node.
 func familiesOf(endpoints []probe.Target) map[bool]bool {
 	out := map[bool]bool{}
 	for _, t := range endpoints {

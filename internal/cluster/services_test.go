@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestDNSEmpty wants it said where the cluster's DNS has no ready endpoint, with the replicas of the
-// Deployment behind it, and of no other.
+// TestDNSEmpty requires a report if cluster DNS has no ready endpoint, with the replicas of the Deployment behind it,
+// and of no other Deployment.
 func TestDNSEmpty(t *testing.T) {
 	t.Parallel()
 	const deployment = `{"metadata":{"namespace":"kube-system","name":%q},"spec":{"replicas":%d,"template":{"metadata":{"labels":{"k8s-app":%q}}}}}`

@@ -17,7 +17,7 @@ import (
 // versionIn matches the version in an image's tag: calico/node:v3.32.1.
 var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
 
-// calicoTarget describes how calico-node on this node is configured to detect its address. The version is that of the
+// calicoTarget describes how calico-node on this node is configured to detect its address. The version comes from the
 // node's own image, because upgrades go node by node.
 func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	spec, _ := CalicoContainerOf(s.Calico.Value)
@@ -48,7 +48,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: attrs}, true
 }
 
-// folderOf returns the node's folder that a container mounts, "" if the mount is none.
+// folderOf returns the host folder behind a container's mount, "" if the mount is not a host folder.
 func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	for _, m := range spec.VolumeMounts {
 		if inRun(m.MountPath) != mount || m.SubPath != "" || m.SubPathExpr != "" {
@@ -63,7 +63,7 @@ func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	return ""
 }
 
-// inRun returns the clean form of a path, with /run for its link /var/run.
+// inRun returns the clean form of a path, with /run in place of the link /var/run.
 func inRun(name string) string {
 	name = path.Clean(name)
 	if rest, ok := strings.CutPrefix(name, "/var/run/"); ok {
@@ -72,7 +72,7 @@ func inRun(name string) string {
 	return name
 }
 
-// given returns how an address is configured, "(from elsewhere)" if unknown.
+// given returns the configured address method, "(from elsewhere)" if unknown.
 func (env environment) given(name string) string {
 	if value, err := env.get(name); err == nil {
 		return value
@@ -80,8 +80,8 @@ func (env environment) given(name string) string {
 	return "(from elsewhere)"
 }
 
-// FelixTarget returns where this node's Felix is configured to answer. The pod's environment wins over
-// FelixConfiguration, and that over Felix's defaults.
+// FelixTarget returns the configured address of this node's Felix. The pod's environment wins over FelixConfiguration,
+// which wins over Felix's defaults.
 func FelixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
 	if on, ok := felixEnabled(s); ok {
@@ -96,7 +96,7 @@ func FelixTarget(s *Snapshot) probe.Target {
 	switch h := s.CalicoEnv("FELIX_HEALTHHOST"); {
 	case h != "":
 		t.Host = h
-	case t.Host != "": // of FelixConfiguration, which 'calico-node -felix-live' does not read
+	case t.Host != "": // from FelixConfiguration, which 'calico-node -felix-live' does not read
 		t.Attrs = with(t.Attrs, probe.AttrProbed, "localhost")
 	}
 	if p, err := strconv.Atoi(s.CalicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
@@ -140,7 +140,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Version returns the version of the node's own image, "" if unknown.
+// Version returns the version of the node's calico-node image, "" if unknown.
 func (s *Snapshot) Version() string {
 	version, _ := s.Info.Value.Spec["calicoVersion"].(string)
 	if spec, _ := CalicoContainerOf(s.Calico.Value); spec != nil {
@@ -162,7 +162,7 @@ func (s *Snapshot) olderThan(minor, patch int) bool {
 var FelixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true, "t": true,
 	"false": false, "0": false, "no": false, "n": false, "f": false}
 
-// felixEnabled reports whether Felix's health endpoint is on. It is off by default. known is false if that is
+// felixEnabled reports whether Felix's health endpoint is enabled. The default is off. known is false if the setting is
 // uncertain.
 func felixEnabled(s *Snapshot) (on, known bool) {
 	value, err := s.environment().get("FELIX_HEALTHENABLED")

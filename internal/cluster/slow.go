@@ -14,12 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// slowFactor is how much longer the second try lasts than the first. An API server on a machine short of CPU answers
-// a list within half a minute, while a dead one accepts no connection.
+// slowFactor is the ratio of the second time limit to the first. An API server that lacks CPU answers a list within
+// half a minute. A dead API server accepts no connection.
 const slowFactor = 3
 
-// patiently reads within a time limit. If the API server accepted a connection and did not answer in time, it calls
-// Slow and reads once more within a longer limit.
+// patiently reads within a time limit. If the API server accepts a connection but does not answer in time, patiently
+// calls Slow and reads once more with a longer limit.
 func patiently[T any](ctx context.Context, c *Client, read func(context.Context) (T, error)) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
 	var reached atomic.Bool
@@ -41,7 +41,7 @@ func patiently[T any](ctx context.Context, c *Client, read func(context.Context)
 	if end, bounded := ctx.Deadline(); bounded {
 		more = min(more, time.Until(end))
 	}
-	if more >= limit { // a shorter try would fail too
+	if more >= limit { // a shorter try would also fail
 		if c.Slow != nil {
 			c.Slow(time.Since(began), more)
 		}
@@ -52,13 +52,13 @@ func patiently[T any](ctx context.Context, c *Client, read func(context.Context)
 	return got, &slowError{waited: time.Since(began), err: err}
 }
 
-// late reports whether an error says that no answer came in time.
+// late reports whether an error means that the answer did not arrive in time.
 func late(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || probe.Reason(err) == "timeout" ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
-// slowError reports an API server that accepts connections and does not answer in time.
+// slowError reports an API server that accepts connections but does not answer in time.
 type slowError struct {
 	waited  time.Duration
 	err     error
@@ -76,5 +76,5 @@ func (e *slowError) Error() string {
 
 func (e *slowError) Unwrap() error { return e.err }
 
-// Sentence marks the text as written for the user.
+// Sentence marks the error as text for users.
 func (e *slowError) Sentence() {}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestSlowAPI wants an API server that takes connections and answers late waited for, with a message to the user,
-// and told from one that takes none.
+// TestSlowAPI requires that the client waits, with a message, for an API server that accepts connections and answers
+// late. It must distinguish an API server that accepts no connection.
 func TestSlowAPI(t *testing.T) {
 	t.Parallel()
 	const first = 600 * time.Millisecond // of which listing nodes may take 8/15
@@ -74,7 +74,7 @@ func TestSlowAPI(t *testing.T) {
 	}
 }
 
-// TestSlowLists wants each list of nodes alone to be waited for as a snapshot is.
+// TestSlowLists requires that separate lists of nodes wait like a snapshot.
 func TestSlowLists(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]func(*Client) error{

@@ -13,25 +13,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Snapshot is the API's data about one node at one moment, and about its cluster. If a part could not be read, the
-// checks report unknown for it.
+// Snapshot is the API's data about one node and its cluster at one moment. Checks report unknown for a part that could
+// not be read.
 type Snapshot struct {
 	Survey
-	Together bool    // the run judges all nodes: faults of others are not reported for this one
+	Together bool    // the run judges all nodes: other nodes' faults are not reported for this one
 	asRead   *Survey // the Survey before parts that do not apply to this node were removed
 
 	Now  time.Time // by the API server's clock, when the lease was read
-	Read time.Time // that moment by our own clock
+	Read time.Time // the same moment by this machine's clock
 	Node *corev1.Node
 
 	Lease  Read[*coordinationv1.Lease]
-	Starts Read[starts] // of the kubelet, lately
+	Starts Read[starts] // recent starts of the kubelet
 	Placed placement
 
-	// the node's verified calico-node pod. It is nil if there is none, or if the error reports why that is unknown:
-	// an *UnverifiedError if pods claim to be it and none is trusted
+	// the node's verified calico-node pod, nil if there is none. The error reports why it is unknown: an
+	// *UnverifiedError if pods claim to be calico-node and none is trusted
 	Calico  Read[*corev1.Pod]
-	ignored []corev1.Pod // pods on the node that claim to be it and are not
+	ignored []corev1.Pod // pods on the node that falsely claim to be calico-node
 	Startup Read[startup]
 	configuration
 	access
@@ -39,14 +39,14 @@ type Snapshot struct {
 	IPAM    Read[ipam]
 	Proxy   Read[proxyAccess]
 	Local   Read[local]
-	unready []corev1.Pod // workload pods of a silent node whose pods are all not ready
+	unready []corev1.Pod // workload pods of a silent node without ready pods
 	probed
 }
 
-// configuration follows from calico-node's environment and Felix's settings.
+// configuration is derived from calico-node's environment and Felix's settings.
 type configuration struct {
-	configMaps configMaps           // the sources of its environment
-	Felix      Read[map[string]any] // spec of FelixConfiguration, the node's own over default
+	configMaps configMaps           // sources of calico-node's environment
+	Felix      Read[map[string]any] // spec of FelixConfiguration; the node's own wins over default
 	Backend    Read[string]         // Calico's networking backend: bird, vxlan, none; "" = unknown
 	Etcd       Read[[]probe.Target] // etcd's endpoints, if Calico stores its data there
 }
@@ -55,7 +55,7 @@ type configuration struct {
 type UnknownNodeError struct {
 	Name string
 	Have []string // the existing names, the most similar first
-	// Removed is the event with which a controller reported the deletion of the Node object. It has no text if there
+	// Removed is the event in which a controller reported the deletion of the Node object. Its text is empty if there
 	// was none within the hour for which the API keeps events.
 	Removed probe.Statement
 	now     time.Time
@@ -100,26 +100,26 @@ func alike(nodes []corev1.Node, want string) []string {
 
 // A Survey is the API's data about the whole cluster, the same for each of its nodes.
 type Survey struct {
-	Nodes    []corev1.Node // all of them, by name
+	Nodes    []corev1.Node // all nodes, by name
 	CalicoIn []string      // trust Calico's pods only in these namespaces
 	memo     *memo         // nil = compute derived data at each call
 
 	ofNodes
-	shared probed     // by the probes on all nodes (ReadShared)
-	given  configMaps // the sources of calico-node's environment, on all nodes
+	shared probed     // what the probes on all nodes check (ReadShared)
+	given  configMaps // sources of calico-node's environment on all nodes
 
 	Installation
 	resources
 	serving
 }
 
-// serving holds the destinations of the cluster's Services.
+// serving holds the cluster's Services and their destinations.
 type serving struct {
 	AllServices Read[[]corev1.Service]
 	Stray       Read[[]strayEndpoints]
 	API         Read[[]probe.Target] // the API server's Service and each endpoint
 	DNS         Read[clusterDNS]
-	DNSServers  Read[DNSServers] // the pods of CoreDNS
+	DNSServers  Read[DNSServers] // the CoreDNS pods
 	Webhooks    Read[webhooks]
 }
 
@@ -128,12 +128,12 @@ type ofNodes struct {
 	Leases Read[map[string]*coordinationv1.Lease]
 	Claims Read[map[string][]corev1.Pod] // pods that claim to be calico-node
 	Now    time.Time                     // by the API server's clock, when the leases were read
-	read   time.Time                     // that moment by our own clock
+	read   time.Time                     // the same moment by this machine's clock
 }
 
 // Installation describes the controllers that create Calico's pods.
 type Installation struct {
 	Controllers   Read[[]corev1.Pod] // of calico-kube-controllers
-	NoControllers Read[string]       // why there is none although a Deployment wants one
+	NoControllers Read[string]       // why a Deployment that wants a pod has none
 	Sets          Read[[]CalicoSet]  // read if a node has no calico-node pod, else nil
 }

@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestBeside wants the cluster read once for two nodes, and nothing that one leaves out left out for the other.
+// TestBeside requires that the cluster is read once for two nodes, and that an omission for one node does not affect
+// the other.
 func TestBeside(t *testing.T) {
 	const pod = `{"metadata":{"name":"calico-node-x","namespace":"kube-system","labels":{"k8s-app":"calico-node"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"calico-node","controller":true,"uid":"1"}]},"spec":{"nodeName":%q,"containers":[{"name":"calico-node","image":"calico/node:v3.32.1","env":[{"name":"CALICO_NETWORKING_BACKEND","value":%q}]}]},"status":{"phase":"Running","containerStatuses":[{"name":"calico-node","ready":true,"state":{"running":{}}}]}}`
 	const nodes = `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"b","annotations":{"projectcalico.org/IPv4Address":"10.0.0.2/24"}}},{"metadata":{"name":"a","annotations":{"projectcalico.org/IPv4Address":"10.0.0.1/24"}}}]}`
@@ -53,7 +54,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestNoneReady wants pods missed that should be ready, and none of a node that is not.
+// TestNoneReady requires an error if pods should be ready and are not, and no error for an unready node.
 func TestNoneReady(t *testing.T) {
 	pod := corev1.Pod{Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.1.2"}}}}
 	well := node("b", "10.88.0.12", "10.88.0.12/24")

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fleet is what an API says of many nodes: each is well but for what is done to it.
+// fleet is the API's data about many nodes, which are healthy until a test changes them.
 type fleet struct {
 	nodes  []corev1.Node
 	leases []coordinationv1.Lease

@@ -27,7 +27,8 @@ func startWaits(says, cpu string) *corev1.Pod {
 	return p
 }
 
-// TestStartReadsWebhooks wants those that fail closed and whose Service has nobody, from an API server.
+// TestStartReadsWebhooks requires the webhooks that fail closed and have a Service without endpoints, from an API
+// server.
 func TestStartReadsWebhooks(t *testing.T) {
 	t.Parallel()
 	hook := func(policy, service string) string {

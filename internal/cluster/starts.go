@@ -8,22 +8,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kubelet writes an event at each start. This many within this time mean that it keeps exiting.
+// A kubelet writes an event at each start. This many starts within this time mean that the kubelet keeps exiting.
 const (
 	StartsCounted = 10 * time.Minute
 	StartsMost    = 3
 	// Events last for an hour, and the API server lists the oldest first: a kubelet that restarts every four seconds
-	// has this many.
+	// writes this many.
 	startsRead = 1000
 )
 
-// starts are the starts of a node's kubelet that events still show.
+// starts holds the starts of a node's kubelet that events still show.
 type starts struct {
 	N    int
 	Last time.Time
 }
 
-// ReadStarts counts the starts of a kubelet since a time.
+// ReadStarts counts the kubelet's starts on a node since a time.
 func (c *Client) ReadStarts(ctx context.Context, node string, since time.Time) (starts, error) {
 	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node)+",reason=Starting,source=kubelet", startsRead)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Client) ReadStarts(ctx context.Context, node string, since time.Time) (
 		if !fromKubelet(&events[i], node) || at.Before(since) {
 			continue
 		}
-		out.N++ // each process writes its own event
+		out.N++ // each kubelet process writes a separate event
 		if at.After(out.Last) {
 			out.Last = at
 		}

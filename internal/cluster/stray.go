@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// strayEndpoints are endpoints that a foreign EndpointSlice adds to a Service that has pods. Kubernetes does not
-// maintain such a slice.
+// strayEndpoints are endpoints that a foreign EndpointSlice adds to a Service with pods. Kubernetes does not maintain
+// this slice.
 type strayEndpoints struct {
 	Service, Slice string   // NAMESPACE/NAME
 	Addresses      []string // addresses without a pod
@@ -18,13 +18,13 @@ type strayEndpoints struct {
 }
 
 const (
-	maxStray   = 4 // EndpointSlices, and addresses of each
+	maxStray   = 4 // number of EndpointSlices, and of addresses in each
 	controller = "endpointslice-controller.k8s.io"
 	mirroring  = "endpointslicemirroring-controller.k8s.io"
 )
 
-// readStray lists endpoints without a pod, in EndpointSlices that another program than Kubernetes created for a
-// Service with a selector: they stay when the pod goes.
+// readStray lists endpoints without a pod in EndpointSlices that a program other than Kubernetes created for a Service
+// with a selector. Such endpoints remain when the pod is deleted.
 func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]strayEndpoints, error) {
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s notin (%s, %s),%s",

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ReadAll reads the API's data about a cluster and each of its nodes, by a fixed number of lists. An error means that
-// no useful data could be read.
+// ReadAll reads the API's data about a cluster and all its nodes, with a fixed number of list calls. An error means
+// that no useful data could be read.
 func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
 
 func (c *Client) readAll(whole context.Context) (*Survey, error) {
@@ -42,9 +42,9 @@ func (c *Client) readAll(whole context.Context) (*Survey, error) {
 	return s, nil
 }
 
-// firstOf bounds the first lists: one hanging list must not use up the time of the others.
+// firstOf bounds the first lists: a hanging list must not use the time of later lists.
 func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
-	end, limited := whole.Deadline() // the caller's deadline, if it is sooner
+	end, limited := whole.Deadline() // the caller's deadline may be sooner
 	if !limited {
 		return context.WithCancel(whole)
 	}
@@ -58,8 +58,8 @@ func (c *Client) NewSurvey() *Survey {
 	return s
 }
 
-// anyCalico returns a verified calico-node pod of any node, nil = none, and whether each node has one. One DaemonSet
-// creates them, so the same ConfigMaps supply their environments.
+// anyCalico returns a verified calico-node pod of any node, nil = none, and whether every node has one. One DaemonSet
+// creates these pods, so they use the same ConfigMaps.
 func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	everywhere = true
 	for i := range s.Nodes {
@@ -79,8 +79,8 @@ func SurveyChecks() []string {
 	}
 }
 
-// Of returns the snapshot around one node of a Survey by ReadAll. It has no data that must be read for each node
-// alone. It answers SurveyChecks.
+// Of returns the snapshot of one node from a Survey by ReadAll. It lacks data that needs a separate request per node.
+// It answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.Now)
 	out.Read, out.Together = s.read, true
@@ -97,7 +97,7 @@ func (s *Survey) Unknown(name string) error {
 	return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
 }
 
-// readShared starts reading the data that is the same for every node, besides the nodes.
+// readShared starts reading the data that is the same for every node, except the nodes.
 func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
 	s.Controllers.start(ctx, all, c.readControllers)
 	c.readCalico(ctx, &s.resources, all)
@@ -113,8 +113,7 @@ func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) 
 	})
 }
 
-// readEach reads the data of every node: the nodes, their leases and their calico-node pods. more starts reading
-// further data beside that.
+// readEach reads the nodes, their leases and their calico-node pods. more starts reading further data concurrently.
 func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
 	s := c.NewSurvey()
 	var nodes Read[[]corev1.Node]
@@ -128,8 +127,8 @@ func (c *Client) readEach(ctx context.Context, more func(context.Context, *Surve
 	return s, nodes.Err
 }
 
-// OfEach takes a snapshot around every node, from the nodes, their leases and their calico-node pods. gaps lists what
-// could not be read besides the nodes themselves.
+// OfEach takes a snapshot of every node, from the nodes, their leases and their calico-node pods. gaps lists the data
+// beside the nodes that could not be read.
 func (c *Client) OfEach(ctx context.Context) (out []*Snapshot, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -177,7 +176,7 @@ func (c *Client) readClaims(ctx context.Context) (out map[string][]corev1.Pod, e
 	return out, nil
 }
 
-// readTrimmed lists all nodes by name, without the large parts of a node that are not needed.
+// readTrimmed lists all nodes by name, without large unneeded fields.
 func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error) {
 	err = inPages(ctx, c.kube.CoreV1().Nodes(), metav1.ListOptions{}, func() { out = nil }, func(n *corev1.Node) {
 		n.Status.Images, n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil, nil
@@ -190,7 +189,7 @@ func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error)
 	return out, nil
 }
 
-// of returns the snapshot around one node from the data of all nodes, at a time by the API server's clock.
+// of returns the snapshot of one node from the data of all nodes. now is by the API server's clock.
 func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
 	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Calico: Read[*corev1.Pod]{Err: s.Claims.Err},
 		Lease: Read[*coordinationv1.Lease]{s.Leases.Value[n.Name], s.Leases.Err}}

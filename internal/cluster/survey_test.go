@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestFirstOf wants a share of the caller's time, and no limit where the caller has none.
+// TestFirstOf requires a share of the caller's time, and no limit if the caller has none.
 func TestFirstOf(t *testing.T) {
 	t.Parallel()
 	free, cancel := firstOf(context.Background())

@@ -11,15 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// startsTaint matches the keys of a node's initial taints, which a controller removes once it has done its part:
-// node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
-// ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
+// startsTaint matches the keys of a node's initial taints, which a controller removes after it initialized the node:
+// node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized, ebs.csi.aws.com/agent-not-ready,
+// node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
 var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 
-// maxKept bounds the pods without a node that are read.
+// maxKept limits how many unscheduled pods are read.
 const maxKept = 500
 
-// StartTaints returns the node's initial taints that a controller has yet to remove.
+// StartTaints returns the node's initial taints that no controller has removed yet.
 func StartTaints(n *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
 		return strings.HasPrefix(t.Key, "node.kubernetes.io/") || !startsTaint.MatchString(t.Key) ||
@@ -27,7 +27,7 @@ func StartTaints(n *corev1.Node) []corev1.Taint {
 	})
 }
 
-// readKept lists the pods that no scheduler has bound to a node.
+// readKept lists the unscheduled pods.
 func (c *Client) readKept(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: maxKept,

@@ -75,8 +75,7 @@ func TestTunnelsAndPools(t *testing.T) {
 	}
 }
 
-// TestDisabledPool wants the tunnel of a pool that is drained called used until the
-// last block of it is given back.
+// TestDisabledPool requires that the tunnel of a drained pool is marked as used until its last block is released.
 func TestDisabledPool(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
 	s.Pools.Value = Specs{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
@@ -97,7 +96,7 @@ func TestDisabledPool(t *testing.T) {
 	}
 }
 
-// TestInEtcd wants what Calico keeps in an etcd of its own called that, and not absent.
+// TestInEtcd requires that data in Calico's own etcd is reported as such, not as missing.
 func TestInEtcd(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", ""))
 	s.Calico.Value = calico(3)
@@ -208,8 +207,8 @@ func TestEtcdAndTypha(t *testing.T) {
 	}
 }
 
-// TestTyphaNotReady reads a Typha service in each state of its endpoints: one that has
-// nobody ready is there, and one that has nobody at all is not the same as no Typha.
+// TestTyphaNotReady reads a Typha Service in each state of its endpoints. A Service without ready endpoints exists, and
+// a Service without endpoints differs from no Typha.
 func TestTyphaNotReady(t *testing.T) {
 	const good, bad = `{"addresses":["10.1.0.5"],"nodeName":"a"}`, `{"addresses":["10.1.0.6"],"nodeName":"b","conditions":{"ready":false}}`
 	for endpoints, want := range map[string]string{good + "," + bad: "endpoint 10.1.0.5",
@@ -243,8 +242,8 @@ func TestTyphaNotReady(t *testing.T) {
 	}
 }
 
-// TestLocal wants the pods of the node itself from one list: those that can be asked, and kube-proxy's,
-// which a pod of another namespace or without a controller cannot pretend to be.
+// TestLocal requires the node's pods from one list: testable pods and kube-proxy's. A pod in another namespace or
+// without a controller must not pass as kube-proxy.
 func TestLocal(t *testing.T) {
 	const pod = `{"metadata":{"namespace":%q,"name":%q,"labels":{"k8s-app":"kube-proxy"},"ownerReferences":[%s]},"status":{"phase":"Running"}}`
 	const daemonSet = `{"apiVersion":"apps/v1","kind":"DaemonSet","name":"kube-proxy","uid":"1","controller":true}`
@@ -387,7 +386,7 @@ func TestBaselineNodes(t *testing.T) {
 	}
 }
 
-// TestWitness wants a witness of the node's own role where there is one, and not the same for all nodes.
+// TestWitness requires a witness with the node's role if one exists, and different witnesses for different nodes.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	var nodes []corev1.Node
@@ -447,7 +446,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestAddressOf wants no text but an address taken for one: a kubelet writes what it likes.
+// TestAddressOf requires that only valid addresses are accepted: a kubelet may report any text.
 func TestAddressOf(t *testing.T) {
 	t.Parallel()
 	n := node("a", "10.0.0.1", "fe80::1%\x1b[31m")

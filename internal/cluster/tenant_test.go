@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestOwnNetwork wants a pod whose owner may shape its network told from others, and passed over where there is
-// another.
+// TestOwnNetwork requires that a pod whose owner may shape its network is recognized, and used only if there is no
+// other pod.
 func TestOwnNetwork(t *testing.T) {
 	well := corev1.Pod{}
 	well.Namespace, well.Name, well.CreationTimestamp = "team-b", "well", ago(time.Minute)

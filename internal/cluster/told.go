@@ -17,10 +17,10 @@ import (
 
 // KubeletEvents holds the kubelet's events about a calico-node pod that is not ready.
 type KubeletEvents struct {
-	Waits  *corev1.Event   // how far it has come, nil = no event
-	Probes probe.Statement // its last failed liveness or readiness probe in the present not-ready period
-	Limit  string          // the process or file limit that one of these failures names, "" = none
-	Before probe.Statement // its last failure before that period, if it has not failed since
+	Waits  *corev1.Event   // the pod's progress, nil = no event
+	Probes probe.Statement // its last failed liveness or readiness probe while it has been not ready
+	Limit  string          // the process or file limit that one of these failures reports, "" = none
+	Before probe.Statement // its last failed probe before it was not ready, if no probe failed since
 	Broken *BrokenProbe    // a probe or hook that cannot succeed, nil = none
 }
 
@@ -28,15 +28,14 @@ type KubeletEvents struct {
 type startup struct {
 	KubeletEvents
 	Others   map[types.UID]*BrokenProbe // broken probes of pods of calico-kube-controllers
-	Kept     Read[[]corev1.Pod]         // pods without a node, if the node has a taint of StartTaints
-	Unplaced Read[*corev1.Pod]          // the calico-node pod that was created for the node and is not bound to it
+	Kept     Read[[]corev1.Pod]         // unscheduled pods, if the node has a taint of StartTaints
+	Unplaced Read[*corev1.Pod]          // the calico-node pod that was created for the node but is not bound to it
 }
 
-// KubeletName is the reporter of quoted kubelet events.
+// KubeletName is the reporter in quoted kubelet events.
 const KubeletName = "the kubelet"
 
-// ReadStart reads why calico-node does not start, if it has not. The error is the first one of reading the kubelet's
-// events.
+// ReadStart reads why calico-node has not started, if so. The error is the first one from reading the kubelet's events.
 func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err error) {
 	if len(StartTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
 		out.Kept.read(ctx, c.readKept)
@@ -44,7 +43,7 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 	switch {
 	case s.Calico.Err != nil:
 	case s.Calico.Value == nil:
-		// Only this distinguishes a DaemonSet that created no pod from a scheduler that placed none.
+		// Only this distinguishes a DaemonSet that created no pod from a scheduler that did not place the pod.
 		out.Unplaced.read(ctx, func(ctx context.Context) (*corev1.Pod, error) { return c.readUnplaced(ctx, s.Node.Name) })
 	case !PodReady(s.Calico.Value):
 		out.KubeletEvents, err = c.ReadKubeletEvents(ctx, s.Calico.Value)
@@ -100,9 +99,9 @@ func StatementOf(e *corev1.Event) probe.Statement {
 		At: eventTime(e)}
 }
 
-// failsSince returns the start of the period in which a failed probe of calico-node explains why it is not ready. A
-// readiness probe tests the running processes, so a failure in an older container does not count. A liveness probe,
-// or a limit of the pod or node, is the reason for a new container.
+// failsSince returns since when a failed probe of calico-node explains why it is not ready. A readiness probe tests the
+// running container, so an older container's failure does not count. A failed liveness probe, or a limit of the pod or
+// node, is why the container is new.
 func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	since := ConditionOfPod(pod, corev1.ContainersReady).Time
 	_, status := CalicoContainerOf(pod)
@@ -112,7 +111,7 @@ func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	return slices.MaxFunc([]time.Time{since, status.State.Running.StartedAt.Time}, time.Time.Compare)
 }
 
-// limits match the kernel's messages about a limit: EAGAIN of fork and clone, EMFILE and ENFILE.
+// limits match the kernel's messages about a limit: EAGAIN from fork and clone, EMFILE and ENFILE.
 var limits = []struct {
 	find *regexp.Regexp
 	what string
@@ -123,7 +122,7 @@ var limits = []struct {
 	{regexp.MustCompile(`[Cc]annot allocate memory`), facts.LimitMemory},
 }
 
-// LimitIn returns the limit of the node that a message reports as reached, one of the facts.Limit words, "" = none.
+// LimitIn returns the node limit that a message reports as reached: one of the facts.Limit words, "" = none.
 func LimitIn(text string) string {
 	text = text[:min(len(text), LongestEvent)]
 	for _, l := range limits {

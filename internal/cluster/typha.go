@@ -13,18 +13,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Typha is the Typha that calico-node is configured to use.
+// Typha describes the Typha configured for calico-node.
 type Typha struct {
-	Name    string          // of its Service, NAMESPACE/NAME, "" = Calico uses none, or an address, or it is unknown
+	Name    string          // its Service as NAMESPACE/NAME, "" = unknown, or Calico uses no Typha, or an address
 	Service *corev1.Service // nil = unknown
 	Targets []probe.Target  // its endpoints
 	Why     string          // why no endpoint is ready, "" if one is
 }
 
-// readTypha lists the Typhas from which Felix on this node may choose; none if Felix is not configured to use Typha.
+// readTypha lists the Typhas from which this node's Felix may choose. It is empty if Felix does not use Typha.
 func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err error) {
 	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
-	if err != nil || name == "" || name == "none" { // Calico's manifests use this word
+	if err != nil || name == "" || name == "none" { // "none" is from Calico's manifests
 		return out, err
 	}
 	namespace, err := env.get("FELIX_TYPHAK8SNAMESPACE")
@@ -41,7 +41,7 @@ func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err
 	}
 	out.Service = svc
 	all, err := c.readService(ctx, probe.KindTypha, svc)
-	// Felix looks up the endpoints itself and never uses the service's address.
+	// Felix looks up the endpoints itself and never uses the Service's address.
 	out.Targets = slices.DeleteFunc(all, func(t probe.Target) bool { return t.Name == "service" })
 	if err == nil && len(out.Targets) == 0 {
 		out.Why, _, _ = c.whyEmpty(ctx, svc)
@@ -50,5 +50,5 @@ func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err
 	return out, err
 }
 
-// ErrNoTypha reports that Typha's Service was read and has no endpoint at all.
+// ErrNoTypha reports that Typha's Service exists and has no endpoint.
 var ErrNoTypha = errors.New("no endpoint in Typha's service")

@@ -9,12 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unread returns the first error of the parts that ReadAll and ReadShared read for all nodes together, nil if they
-// read everything. Every verdict uses all parts, so one failed list makes every node look worse, or all nodes look
-// the same. A resource that does not exist is no error.
+// Unread returns the first error of the parts that ReadAll and ReadShared read for all nodes together, nil if they read
+// everything. Every verdict uses all parts, so one failed list makes every node look worse, or all nodes look the same.
+// A missing resource is not an error.
 func (s *Survey) Unread() error { return cmp.Or(s.UnreadParts()...) }
 
-// UnreadParts returns the errors of all these parts, nil for those that were read.
+// UnreadParts returns the errors of all these parts, nil for each part that was read.
 func (s *Survey) UnreadParts() []error {
 	all := []error{s.Leases.Err, s.Claims.Err, s.FelixConfigs.Err, s.API.Err, s.DNS.Err, s.DNSServers.Err,
 		s.Controllers.Err, s.NoControllers.Err, s.Sets.Err, s.Blocks.Err, s.Policies.Unread,
@@ -32,7 +32,7 @@ func (s *Survey) UnreadParts() []error {
 	return all
 }
 
-// requestError returns an error if it concerns a request to the API, not the objects that were read.
+// requestError returns err if it is about an API request, and nil if it is about the objects.
 func requestError(err error) error {
 	if errors.As(err, new(apierrors.APIStatus)) || errors.As(err, new(*url.Error)) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

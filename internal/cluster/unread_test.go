@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestUnreadShared wants a failed list that the probes share to be known, and none of its targets taken for read.
+// TestUnreadShared requires that a failed shared list is reported, and that its targets do not count as read.
 func TestUnreadShared(t *testing.T) {
 	t.Parallel()
 	down := apierrors.NewServiceUnavailable("down")

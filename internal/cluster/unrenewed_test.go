@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestUnrenewed wants a kubelet that has let its lease get old distinguished from one that renewed it, that still has
-// the time to, and of which the API says nothing.
+// TestUnrenewed requires that a kubelet with an old lease is distinguished from one that renewed it, one that still has
+// time, and one without API data.
 func TestUnrenewed(t *testing.T) {
 	t.Parallel()
 	at := func(ago time.Duration) *metav1.MicroTime { return new(metav1.NewMicroTime(now.Add(-ago))) }

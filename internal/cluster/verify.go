@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or operator, and Canal's, with its
-// data in Kubernetes or in etcd. Any user who may create a pod can give it such a label, so the label alone proves
-// nothing: claimsOf decides which pod to trust.
+// CalicoPods selects the DaemonSet pods that run Felix: Calico's, by manifest or operator, and Canal's, with data in
+// Kubernetes or in etcd. Any user who may create pods can set such a label, so the label alone proves nothing: claimsOf
+// decides which pod to trust.
 const CalicoPods = "k8s-app in (calico-node, canal, canal-node)"
 
-// Namespaces returns the namespaces that are trusted with Calico's own pods: the named one, else ("") those into
-// which its manifests and its operator install it.
+// Namespaces returns the namespaces that are trusted to run Calico's pods: the named one, or for "" the namespaces that
+// Calico's manifests and operator use.
 func Namespaces(named string) []string {
 	if named != "" {
 		return []string{named}
@@ -28,10 +28,10 @@ func Namespaces(named string) []string {
 	return []string{metav1.NamespaceSystem, "calico-system"}
 }
 
-// Verified reports whether a pod with the label of CalicoPods is Calico's own: it is in one of the namespaces, and a
+// Verified reports whether a pod with the label of CalicoPods is Calico's: it is in one of the namespaces, and a
 // DaemonSet controls it. It does not check that the DaemonSet exists. A user who can forge the reference can create
-// pods in such a namespace, and so controls the nodes already. The garbage collector removes a pod without its owner.
-// And reading DaemonSets would be one more permission for every user.
+// pods in such a namespace, and so already controls the nodes. The garbage collector removes a pod without its owner.
+// Reading DaemonSets would require one more permission from every user.
 func Verified(p *corev1.Pod, namespaces []string) bool {
 	return slices.Contains(namespaces, p.Namespace) && DaemonSetOf(p) != ""
 }
@@ -45,12 +45,12 @@ func DaemonSetOf(p *corev1.Pod) string {
 	return p.Namespace + "/" + of.Name
 }
 
-// UnverifiedError reports why no pod on a node is trusted as calico-node although some claim to be.
+// UnverifiedError reports why the node's pods that claim to be calico-node are not trusted.
 type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// SeeCalicoPod shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
+// SeeCalicoPod shortens err for all checks except the check of calico-node's pod, which explains in full why no pod is
 // trusted.
 func SeeCalicoPod(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
@@ -63,11 +63,11 @@ func unverified(format string, args ...any) error {
 	return &UnverifiedError{fmt.Sprintf(format, args...)}
 }
 
-// claimsOf sorts the pods of one node with the label. It returns calico-node's pod, nil if there is none or if an
+// claimsOf sorts a node's pods with the label. It returns the calico-node pod, nil if there is none or if an
 // *UnverifiedError reports why that is unknown. It also returns by name the pods that cannot be it. Between two
-// DaemonSets that may both be Calico's it never decides by age or health: then it trusts neither. A DaemonSet whose
-// pod is terminating counts too. Otherwise a tenant who may create the namespace calico-system, on a cluster without
-// one, would be trusted during each update of the real DaemonSet.
+// DaemonSets that may both be Calico's, it does not decide by age or health: it trusts neither. A DaemonSet with a
+// terminating pod also counts. Otherwise, on a cluster without namespace calico-system, a tenant who may create it
+// would be trusted during each update of the real DaemonSet.
 func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod], ignored []corev1.Pod) {
 	all := slices.Clone(pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int {
@@ -108,8 +108,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 // Distinct sorts names and removes duplicates.
 func Distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// replacement chooses between two pods of one DaemonSet: during an update the one that is not terminating, else the
-// newer one.
+// replacement chooses between two pods of one DaemonSet: the pod that is not terminating, else the newer pod.
 func replacement(have, next *corev1.Pod) *corev1.Pod {
 	if have == nil {
 		return next
@@ -128,7 +127,7 @@ func replacement(have, next *corev1.Pod) *corev1.Pod {
 
 // outside advises on a node whose DaemonSets are all outside the trusted namespaces.
 func outside(namespaces, sets []string) string {
-	if len(namespaces) > 1 { // the usual ones: none was named
+	if len(namespaces) > 1 { // the usual namespaces: the user named none
 		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
 			"with --calico-namespace", strings.Join(namespaces, " or "), Few(sets))
 	}
@@ -175,11 +174,10 @@ func choice(sets []string) string {
 	return "all are " + crowd
 }
 
-// maxNamed bounds how many pods or DaemonSets are named: a tenant may create a hundred.
+// maxNamed limits how many pods or DaemonSets are named: a tenant may create a hundred.
 const maxNamed = 3
 
-// Ignored reports the pods on the node that claim to be calico-node and are not trusted. Nothing else of them is
-// used.
+// Ignored reports the node's untrusted pods that claim to be calico-node. No other data of these pods is used.
 func (s *Snapshot) Ignored() []probe.Result {
 	var out []probe.Result
 	named := len(s.CalicoIn) == 1

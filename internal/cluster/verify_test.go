@@ -26,8 +26,7 @@ func claimant(name, set string, made time.Duration) corev1.Pod {
 	return p
 }
 
-// tenants is the pod of somebody who poses as calico-node on a node: it is newer than any,
-// and healthy.
+// tenants returns a tenant's pod that poses as calico-node: healthy, and newer than all other pods.
 func tenants(node string, at time.Time) *corev1.Pod {
 	p := claimant("tenant/calico-node", "", 0)
 	p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(at), node
@@ -125,7 +124,7 @@ func TestClaims(t *testing.T) {
 			err:  "DaemonSet tenant/?[31mcalico node:", ignored: "tenant/x",
 		},
 	} {
-		for range 2 { // the order in which they are listed says nothing
+		for range 2 { // the order of the list must not matter
 			slices.Reverse(c.pods)
 			calico, others := claimsOf(c.pods, Namespaces(c.named))
 			var pod string
@@ -153,7 +152,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestVerified wants a pod believed that a DaemonSet controls in a namespace where Calico is looked for, and no other.
+// TestVerified requires that only a pod is trusted that a DaemonSet controls in one of Calico's namespaces.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -176,7 +175,7 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestManyDecoys wants a hundred of them told of in a few lines.
+// TestManyDecoys requires that a hundred decoys are reported in a few lines.
 func TestManyDecoys(t *testing.T) {
 	t.Parallel()
 	s := snapshot(node("a", "10.0.0.1", ""))
@@ -193,7 +192,7 @@ func TestManyDecoys(t *testing.T) {
 	}
 }
 
-// TestReadCalicoPodDenied wants no right to look told from a cluster without Calico.
+// TestReadCalicoPodDenied requires that a missing right is distinguished from a cluster without Calico.
 func TestReadCalicoPodDenied(t *testing.T) {
 	t.Parallel()
 	var f fleet
@@ -204,7 +203,7 @@ func TestReadCalicoPodDenied(t *testing.T) {
 	}
 }
 
-// TestControllersOfATenant wants calico-kube-controllers read where Calico is.
+// TestControllersOfATenant requires that calico-kube-controllers is read only in Calico's namespaces.
 func TestControllersOfATenant(t *testing.T) {
 	t.Parallel()
 	var f fleet

@@ -17,24 +17,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// maxWebhooks bounds how many unanswered webhooks are reported, and how many Services are read.
+// maxWebhooks limits how many unanswered webhooks are reported, and how many Services are read.
 const maxWebhooks = 50
 
-// webhooks are those that reject requests because no endpoint answers for them.
+// webhooks holds the webhooks that reject requests because they have no endpoint.
 type webhooks struct {
 	Dead []DeadHook
 	Of   int // number of webhooks that reject requests without an answer
-	Dark int // those of them whose state is unknown
+	Dark int // of these, webhooks with unknown state
 }
 
 // A DeadHook is a webhook whose Service has no ready endpoint.
 type DeadHook struct {
 	Config, Name string
-	Why          string // the Service, and what it lacks
+	Why          string // the Service, and why it has no ready endpoint
 	Rules        []admissionv1.RuleWithOperations
 	Namespaces   *metav1.LabelSelector
 	Objects      *metav1.LabelSelector
-	Conditions   bool // it has match conditions, which are not evaluated
+	Conditions   bool // the webhook has match conditions, which are not evaluated
 }
 
 // ReadWebhooks lists the webhooks with failurePolicy Fail, and keeps those whose Service has no ready endpoint.
@@ -89,7 +89,7 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	return out, nil
 }
 
-// unanswered returns why a Service has no ready endpoint, "" if it has one; false if that could not be read.
+// unanswered returns why a Service has no ready endpoint, "" if it has one; false if the Service could not be read.
 func (c *Client) unanswered(ctx context.Context, namespace, name string) (why string, known bool) {
 	at := probe.OneLine(namespace + "/" + name)
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
@@ -110,14 +110,14 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 		return "there is no Service " + at, true
 	case err != nil:
 		return "", false
-	case svc.Spec.Type == corev1.ServiceTypeExternalName: // it points outside the cluster
+	case svc.Spec.Type == corev1.ServiceTypeExternalName: // the Service points outside the cluster
 		return "", true
 	}
 	return "Service " + at + " has no ready endpoint", true
 }
 
-// needed lists what a node, Calico and new pods must write. Namespace default represents the namespaces of workloads:
-// it is assumed to have no labels but its name.
+// needed lists the objects that a node, Calico and new pods must write. Namespace default represents workload
+// namespaces. Its only label is assumed to be its name.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType
@@ -133,7 +133,7 @@ var needed = []struct {
 		[]admissionv1.OperationType{admissionv1.Update}},
 }
 
-// KeepsFrom lists which of these objects a webhook blocks.
+// KeepsFrom lists the needed objects that a webhook blocks.
 func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	var out []string
 	for _, need := range needed {
@@ -149,8 +149,9 @@ func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	return out
 }
 
-// selects reports whether a webhook's selectors certainly match an object in one of these namespaces, none for a
-// cluster-scoped one. It uses only known labels: the name label of every namespace, and that of calico-node's pods.
+// selects reports whether a webhook's selectors certainly match an object in one of these namespaces; no namespaces = a
+// cluster-scoped object. It uses only known labels: the name label of every namespace, and the label of calico-node's
+// pods.
 func (h DeadHook) selects(namespaces []string, pod bool) bool {
 	set := labels.Set{}
 	if pod {

@@ -14,15 +14,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What a comparison shows at most: with its head it stays under a dozen lines.
+// Limits of a comparison: with its head it has less than a dozen lines.
 const (
 	maxChecks   = 5
 	maxSessions = 4
 )
 
-// Nodes compares the node in question with its baseline nodes in a few lines. They show the checks that failed only
-// here or on both, the node's ports as seen from a baseline node, and both ends of their BGP sessions. It returns no
-// lines without an answer from a baseline node, nor for a node that answered and has no failed check.
+// Nodes compares the diagnosed node with its baseline nodes in a few lines. They show the checks that failed only here
+// or on both, the node's ports as seen from a baseline node, and both ends of their BGP sessions. It returns no lines
+// if no baseline node answered, or if the diagnosed node answered and no check failed.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil
@@ -61,7 +61,7 @@ func Nodes(f diagnose.Findings) []string {
 	return append([]string{head + strings.Join(baseline, ", ") + ":"}, append(lines, sessions(f, baseline)...)...)
 }
 
-// isFine reports whether a probe on the node answered, and no check failed.
+// isFine reports whether a probe on the node answered and no check failed.
 func isFine(f diagnose.Findings) bool {
 	return len(diagnose.Good(f, probe.CheckPlaced)) > 0 &&
 		len(f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })) == 0
@@ -108,7 +108,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// widthSaw is how much of a sentence a comparison shows. The full text is among the results.
+// widthSaw is the maximum width of a sentence in a comparison. The results have the full text.
 const widthSaw = 90
 
 func brief(r diagnose.Finding) string {
@@ -119,7 +119,7 @@ func brief(r diagnose.Finding) string {
 	return text
 }
 
-// seenFrom returns which addresses and ports of the node answer a baseline node. Addresses with the same result share
+// seenFrom returns which of the node's addresses and ports answer a baseline node. Addresses with the same result share
 // an entry.
 func seenFrom(f diagnose.Findings, node string) []string {
 	var kinds []string
@@ -229,8 +229,8 @@ func sessions(f diagnose.Findings, baseline []string) []string {
 	return lines
 }
 
-// state is one end of a session as BIRD on that node reports it: "start Passive", "start Connect,
-// Connection refused".
+// state returns one end of a session as its node's BIRD reports it: "start Passive", "start Connect, Connection
+// refused".
 func state(f diagnose.Findings, of []diagnose.Finding, family float64) string {
 	if len(of) == 0 {
 		for _, r := range f.With(bgp.BGPSession.ID, probe.FactFamily, family) {

@@ -1,5 +1,5 @@
-// Package conditions turns the results of a run over nodes into a condition of each Node. Readers are controllers,
-// alerts and people at 'kubectl describe node'.
+// Package conditions turns the results of a run over nodes into a condition of each Node, for controllers, alerts and
+// users of 'kubectl describe node'.
 //
 //	report of a node -> Of -> Condition
 //	Conditions of a round + what earlier rounds left -> Plan -> Round: which nodes change, and which are held back
@@ -40,7 +40,7 @@ type Condition struct {
 	Since     time.Time // the time of the last change of status
 }
 
-// maxMessage bounds a message in bytes, because every list of nodes has it.
+// maxMessage bounds a message in bytes, because every list of nodes contains it.
 const maxMessage = 400
 
 // Of returns the condition of a node in a run: True without a fault, False with one, and Unknown if too few checks
@@ -76,14 +76,14 @@ func (c Condition) same(other Condition) bool {
 	return c.Status == other.Status && c.Reason == other.Reason && text(c) == text(other)
 }
 
-// A Pending is a status that one round found and no second round has confirmed yet.
+// A Pending is a status from one round that no second round has confirmed yet.
 type Pending struct {
 	Status string    // False or Unknown; empty = nothing is pending
-	Since  time.Time // when a round found it first
+	Since  time.Time // when a round first found it
 }
 
-// PendingKey is the annotation of a Node that keeps a Pending between rounds. Nothing acts on it, unlike a condition,
-// and every later round sees it, whichever process and machine runs it.
+// PendingKey is the Node annotation that stores a Pending between rounds. Controllers do not act on it, unlike on a
+// condition. Every later round can read it from any machine.
 const PendingKey = facts.PendingCondition
 
 // String returns the annotation's value.
@@ -94,7 +94,7 @@ func (p Pending) String() string {
 	return p.Status + " since " + p.Since.UTC().Format(time.RFC3339)
 }
 
-// ParsePending reads an annotation's value. It returns the zero value for anything that String does not write.
+// ParsePending parses an annotation's value. It returns the zero value for any text that String does not write.
 func ParsePending(text string) Pending {
 	status, at, _ := strings.Cut(text, " since ")
 	since, err := time.Parse(time.RFC3339, at)
@@ -104,14 +104,14 @@ func ParsePending(text string) Pending {
 	return Pending{status, since}
 }
 
-// Two rounds agree if at least minApart lies between them. Two answers of the same second may share one bad moment of
-// the API server. After maxApart the first round is history, and no longer counts.
+// Two rounds can agree if they are at least minApart apart: two answers within a second may come from one bad moment of
+// the API server. After maxApart, the first round no longer counts.
 const (
 	minApart = 30 * time.Second
 	maxApart = 48 * time.Hour
 )
 
-// isConfirmed reports whether a round that finds a status now confirms what is pending.
+// isConfirmed reports whether a round that finds this status now confirms the pending status.
 func (p Pending) isConfirmed(status string, now time.Time) bool {
 	age := now.Sub(p.Since)
 	return p.Status == status && age >= minApart && age <= maxApart
@@ -123,7 +123,7 @@ func (p Pending) isFresh(status string, now time.Time) bool {
 	return p.Status == status && age >= 0 && age < minApart
 }
 
-// Standing is what earlier rounds left on a node.
+// Standing is the state that earlier rounds left on a node.
 type Standing struct {
 	Condition // the zero value if the node has none
 	Pending   Pending
@@ -145,19 +145,19 @@ func Reached(had map[string]Standing) int {
 
 // A Change is what a round writes on a node.
 type Change struct {
-	Condition      // what this round found
-	Write     bool // whether it becomes the node's condition; if not, the old one stays
+	Condition      // the condition that this round found
+	Write     bool // whether to write it to the node; otherwise the old condition stays
 	Pending   Pending
 }
 
-// Round is what a round does.
+// Round lists what a round writes and why.
 type Round struct {
 	Changes map[string]Change
-	Held    []string // nodes that two rounds agree on and that Limits.Most holds back
+	Held    []string // nodes with a confirmed status that Limits.Most holds back
 	Fresh   []string // nodes with a pending status that is too young to be confirmed
-	Pending int      // nodes that turn if the next round agrees: the fresh ones and those that this round found first
-	Above   bool     // whether these would be more than Limits.Most, so that the next round would hold them back
-	Turning int      // those of them that are True or have no condition
+	Pending int      // nodes that turn if the next round agrees: Fresh, and those with a new pending status
+	Above   bool     // whether these nodes exceed Limits.Most, so that the next round would hold them back
+	Turning int      // of these, nodes that are True or have no condition
 }
 
 // pend counts a node with a pending status.
@@ -170,7 +170,7 @@ func (r *Round) pend(was Standing) {
 
 // Limits bound what a round writes.
 type Limits struct {
-	Beat time.Duration // how old a condition may get before a round writes the same again
+	Beat time.Duration // how old a condition may get before a round rewrites it unchanged
 	Most int           // how many nodes of the whole cluster may be False or Unknown
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// An Arg is a value of this run in a fix. A sentence shows the value as seen. A command contains it only if it has
-// the form that the command expects. Such a form has no character that is special to a shell, to JSON or to a program's
-// options. In place of any other value the command has a word in capitals, which the reader replaces. So a command
-// needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors create an Arg.
+// An Arg is a value of this run in a fix. A sentence shows the value unchanged. A command contains a value only if it
+// has the expected form, without characters that are special to a shell, to JSON or to a program's options. Otherwise
+// the command contains a word in capitals, which the reader replaces. So a command needs no quotes, even behind ssh,
+// where a second shell parses it. Only the constructors create an Arg.
 type Arg struct{ sentence, command string }
 
 // Said is the value's form in a sentence.
@@ -65,7 +65,7 @@ func NumberArg(n float64) Arg {
 	return CheckedArg(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER")
 }
 
-// NodesWord is a value that only the node reports. A command that changes every node has a word in place of it.
+// NodesWord is a value that only the node reports. A command that changes every node contains a word instead.
 func NodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
 
 // ProcessArg is a process ID.
@@ -76,7 +76,7 @@ func ProcessArg(pid float64) Arg {
 // OwnArg is this program's own text, built from constants and from validated values.
 func OwnArg(text string) Arg { return Arg{text, text} }
 
-// CheckedArg is a value for sentences, and for commands too if it is good. Otherwise a command has another word.
+// CheckedArg is a value for sentences. A command contains it only if it is good, otherwise another word.
 func CheckedArg(s string, good bool, otherwise string) Arg {
 	if !good {
 		return Arg{cmp.Or(probe.Line(s), otherwise), otherwise}
@@ -100,7 +100,7 @@ func IsBlock(s string) bool {
 	return err == nil
 }
 
-// placeholder is the name of an Arg in a text. JSON and JSONPath put other things in braces.
+// placeholder matches the name of an Arg in a text. JSON and JSONPath also use braces, for other texts.
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
 // filled replaces the names in a text by args, in one pass: a name inside a value is never replaced.

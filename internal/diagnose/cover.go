@@ -13,9 +13,9 @@ type candidate struct {
 	found Case
 	cause probe.Cause
 	score int
-	also  []Clue  // the evidence of causes that follow from it, and of cases that it represents
+	also  []Clue  // the evidence of its consequences, and of the cases that it represents
 	more  []Cover // what the represented cases explain
-	// covered has the indices of the bad results that it explains.
+	// covered has the indices of the bad results that the candidate explains.
 	covered []int
 }
 
@@ -75,8 +75,8 @@ func (c cover) has(check, target string) bool {
 	return false
 }
 
-// consequences returns a function that reports whether all bad evidence of one candidate follows from another one.
-// The function is called for each pair, so consequences computes in advance what follows from what.
+// consequences returns a function that reports whether all bad evidence of one candidate follows from another
+// candidate. It is called for each pair, so consequences prepares the data in advance.
 func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	type about struct{ check, target string }
 	ids := map[about]int{}

@@ -22,8 +22,8 @@ type Diagnosis struct {
 	wants    []Cover // checks that the causes still need, likeliest first, with the other node
 }
 
-// Open returns the checks that the causes still need, likeliest first, each with the other node that it is about, ""
-// for any. It returns none if a cause is proven and every failed check is explained.
+// Open returns the checks that the causes still need, likeliest first, each with the other node to check, "" for any.
+// It returns nil if a cause is proven and every failed check is explained.
 func (d Diagnosis) Open() []Cover {
 	if d.Settled() {
 		return nil
@@ -37,8 +37,8 @@ func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 // Untraced reports whether a filter drops packets of a cause, and no check has looked for that filter on this node.
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
-// surest sorts candidates by confidence. Causes of future faults come after those of present ones. What kept the probe
-// off the node comes last: a missing permission never outranks a clue about the node itself.
+// surest sorts candidates by confidence. Present faults precede future faults. Causes that kept the probe off the node
+// come last: a missing permission never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
@@ -55,8 +55,8 @@ func Last(a, b bool) int {
 	return -1
 }
 
-// Explain applies every rule of a suite. Of two causes with equal confidence, the one that explains more bad results
-// is likelier. Two faults at once are possible too: a busy node may also lack a route.
+// Explain applies every rule of a suite. Of two causes with equal confidence, the cause that explains more bad results
+// is likelier. Both may be true: a busy node may also lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.Indexed()
 	f.suite = suite
@@ -108,7 +108,7 @@ func Ready(f Findings, suite Suite) Findings {
 	return f
 }
 
-// matched returns the cases of the residual rules, or of all others, the surest first. A rule that panics loses only
+// matched returns the cases of the residual rules or of the regular rules, surest first. A rule that panics loses only
 // its own cases.
 func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	for _, rule := range f.suite.Rules {
@@ -146,8 +146,8 @@ const (
 	MostCauses = 100 // of all rules
 )
 
-// surestCases returns the surest cases of a rule. If there are too many, the last one represents the rest: it states
-// their number, and explains what they explain.
+// surestCases returns the surest cases of a rule. If there are too many, the last case represents the rest: it states
+// their number, and explains the same results.
 func surestCases(of []candidate) []candidate {
 	if len(of) <= maxCases {
 		return of
@@ -163,7 +163,7 @@ func surestCases(of []candidate) []candidate {
 	return kept
 }
 
-// weigh makes a cause of a case, unless the evidence against it weighs more.
+// weigh turns a case into a cause, unless the evidence against it outweighs the evidence for it.
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
 	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault,
@@ -211,7 +211,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }
 
-// withClues adds the clues that are not there yet: a clue that counts twice is shown once.
+// withClues adds clues without duplicates: a clue that counts twice is shown once.
 func withClues(of []probe.Clue, more ...probe.Clue) []probe.Clue {
 	for _, clue := range more {
 		if !slices.Contains(of, clue) {
@@ -261,17 +261,18 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
-// explainedAway removes the causes that follow from another one of at least the same confidence, and names them in that
-// one. They are those in its rule's Explains, and those with its consequences as their only evidence.
+// explainedAway removes causes that follow from another cause of at least the same confidence, and lists them in that
+// cause. A cause follows if the other rule's Explains has it, or if its only evidence is the other cause's
+// consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
-	by := map[int]int{} // maps a cause to the one it follows from
+	by := map[int]int{} // maps a cause to the cause that explains it
 	within := consequences(f, all)
 	named := func(i, j int) bool {
 		a, b := all[i].found, all[j].found
 		apart := a.Peer != "" && b.Peer != "" && a.Peer != b.Peer || a.Family != 0 && b.Family != 0 && a.Family != b.Family
 		return !apart && slices.Contains(all[i].rule.Explains, all[j].rule.ID)
 	}
-	// Two causes of equal confidence that each rest on the other's consequences are rivals, and both are reported.
+	// Two causes of equal confidence, each based on the other's consequences, are rivals: both are reported.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
 		return !all[j].rule.Apart && all[i].rule.MayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
@@ -308,8 +309,8 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	return kept
 }
 
-// withOneFix merges causes of a rule with the same peer, confidence and fix, which differ only in the address family
-// or the target. It names the targets, or counts them if there are many.
+// withOneFix merges a rule's causes that have the same peer, confidence and fix, and differ only in address family or
+// target. It lists the targets, or counts them if there are many.
 func withOneFix(all []candidate) []candidate {
 	var out []candidate
 	others := map[int][]candidate{} // by the place in out of the first
@@ -340,8 +341,8 @@ func withOneFix(all []candidate) []candidate {
 // shownTargets is how many targets one cause names.
 const shownTargets = 3
 
-// together returns the sentence and the subject of a merged cause. A cause whose sentence differs in more than the
-// target stays in the text.
+// together returns the sentence and the subject of a merged cause. It keeps the full sentence of a cause that differs
+// in more than the target.
 func together(first probe.Cause, others []candidate) (says, about string) {
 	says, about = first.Says, first.About
 	var same []string

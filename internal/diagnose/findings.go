@@ -10,25 +10,25 @@ import (
 
 // Finding is one result and the node it comes from.
 type Finding struct {
-	Node   string // on which the check ran
+	Node   string // the node where the check ran
 	Method string
 	probe.Result
 }
 
-// Findings are all results of a run: about the node in question, and about its peers if they were checked too.
+// Findings are all results of a run: about the diagnosed node, and about its peers if the run checked them.
 type Findings struct {
-	Node string // the one in question
+	Node string // the diagnosed node
 	All  []Finding
 
 	byCheck map[string][]Finding // All by check, once indexed
-	suite   Suite                // by which they are explained
+	suite   Suite                // the rules that explain them
 	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
 	reads   *[]string            // records the checks that a match reads, nil = not recorded; see WhyOf
-	isThere bool                 // these explain another node, for a cause of the node in question
+	isThere bool                 // these findings explain another node, for a cause of the diagnosed node
 }
 
-// Limits of what rules read of one check on one node. A node can send any number of results, rules compare them with
-// each other, and each bad one may become a case.
+// Limits for the results of one check on one node that rules read. A node can send any number of results, rules compare
+// results with each other, and each bad result may become a case.
 const (
 	maxBad    = 100
 	maxOthers = 2000
@@ -43,7 +43,7 @@ func (f Findings) Indexed() Findings {
 	read := map[kind]int{}
 	out := Findings{Node: f.Node, byCheck: map[string][]Finding{}, suite: f.suite, there: f.there, isThere: f.isThere}
 	for _, r := range f.All {
-		if r.Facts[probe.FactHistory] == true { // evidence of nothing
+		if r.Facts[probe.FactHistory] == true { // history is not evidence
 			continue
 		}
 		of := kind{r.Node, r.Check, IsBad(r.Status)}
@@ -71,7 +71,7 @@ func (f Findings) of(check string) []Finding {
 	return Keep(f.All, func(r Finding) bool { return r.Check == check })
 }
 
-// Add adds the results of an event. The first event that names a node names the one in question.
+// Add adds the results of an event. The first event with a node name sets the diagnosed node.
 func (f *Findings) Add(ev probe.Event) {
 	if f.Node == "" {
 		f.Node = ev.Node
@@ -103,7 +103,7 @@ func LastWord(target string) string {
 	return words[len(words)-1]
 }
 
-// At returns the findings with another node as the one in question.
+// At returns the findings with another diagnosed node.
 func (f Findings) At(node string) Findings {
 	f.Node = node
 	return f
@@ -120,7 +120,7 @@ func (f Findings) Others() []string {
 	return out
 }
 
-// Of returns the results of a check on the node in question.
+// Of returns the results of a check on the diagnosed node.
 func (f Findings) Of(check string) []Finding {
 	return f.those(check, Everything)
 }
@@ -146,7 +146,7 @@ func (f Findings) Failed(check string) []Finding {
 	return f.those(check, func(r Finding) bool { return r.Status == probe.Fail })
 }
 
-// With returns the results with this value of a fact. Numbers compare as numbers.
+// With returns the results in which a fact has this value. Numbers compare as numbers.
 func (f Findings) With(check string, key probe.Fact, value any) []Finding {
 	return f.those(check, func(r Finding) bool { return Holds(r.Facts, key, value) })
 }

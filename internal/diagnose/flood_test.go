@@ -17,7 +17,7 @@ func TestTooManyCases(t *testing.T) {
 	for i := range 3 * maxCases {
 		f.All = append(f.All, Finding{Node: "a", Result: probe.Result{Check: "c", Target: fmt.Sprint(i), Status: probe.Fail}})
 	}
-	sure := 2 * maxCases // the only one that is certain
+	sure := 2 * maxCases // the only certain case
 	rule := &Rule{ID: "r", Match: func(f Findings) (out []Case) {
 		for i := range f.All {
 			c := Case{About: f.All[i].Target, Peer: f.All[i].Target, Says: "so", For: Hints(f.All[i : i+1])}

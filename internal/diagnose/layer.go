@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Layer is the part of a node in which a cause lies. A fault in one layer shows in all later ones: without a
-// network no datastore is reachable, and without a datastore Felix cannot work. So a cause may explain causes of its
-// own and of later layers. Of an earlier layer it may explain only a symptom, and only if it is not one itself
-// (MayExplain). Rule.Explains is subject to the same limit.
+// A Layer is the part of a node in which a cause lies. A fault in one layer shows in all later ones: without a network
+// no datastore is reachable, and without a datastore Felix cannot work. So a cause may explain causes of the same and
+// later layers. In an earlier layer, it may explain only a symptom, and only if it is not a symptom itself
+// (MayExplain). The same limit applies to Rule.Explains.
 type Layer int
 
 // The layers, in the order in which a node comes up.
@@ -44,8 +44,8 @@ func ParseLayer(name string) (Layer, error) {
 	return Layer(i) + LayerMachine, nil
 }
 
-// MayExplain reports whether a cause of this rule may have one of another rule as its consequence. It may not if that
-// lies in an earlier layer, unless only that one is a symptom. A future fault explains no present one, and a residual
+// MayExplain reports whether a cause of this rule may explain a cause of the other rule. It may not explain a cause of
+// an earlier layer, unless only that cause is a symptom. A future fault explains only future faults, and a residual
 // rule explains only symptoms.
 func (r *Rule) MayExplain(other *Rule) bool {
 	if r.Later && !other.Later {

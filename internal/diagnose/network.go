@@ -39,7 +39,7 @@ func Answer(f Findings, check, target string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Keep returns the findings that fit.
+// Keep returns the findings that fits accepts.
 func Keep(fs []Finding, fits func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range fs {
@@ -67,7 +67,7 @@ func ListOf(r Finding, key probe.Fact) []string {
 	return nil
 }
 
-// TextsOf reads a map of texts in the same way.
+// TextsOf reads a map of texts, which has another type once it was decoded from JSON.
 func TextsOf(r Finding, key probe.Fact) map[string]string {
 	out := map[string]string{}
 	switch v := r.Facts[key].(type) {

@@ -52,8 +52,8 @@ func inGroup(f Findings, command string) string {
 	return strings.ReplaceAll(command, ".crd.projectcalico.org", ".projectcalico.org")
 }
 
-// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace proves nothing:
-// the operator uses calico-system, and others may too. Older versions recorded only the namespace.
+// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace proves nothing: other
+// installers may also use the operator's calico-system. Older versions recorded only the namespace.
 func installOf(calico Finding, namespace string) string {
 	made, recorded := calico.Facts[facts.Operator].(bool)
 	switch inOperators := namespace == "calico-system"; {
@@ -65,7 +65,7 @@ func installOf(calico Finding, namespace string) string {
 	return "manifest"
 }
 
-// known returns the args that every fix may use, apart from those of calico-node's pod.
+// known returns the args that every fix may use, except the args of calico-node's pod.
 func known(f Findings) map[string]Arg {
 	out := map[string]Arg{
 		"node": NodeArg(f.Node), "namespace": NamespaceArg("kube-system"), "pod": PodArg(""),

@@ -6,8 +6,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxSuspects is how many other nodes are suspected when packets to them are lost. If more paths lose packets, this
-// node is the cause.
+// maxSuspects is how many other nodes can be suspects for lost packets. If paths to more nodes lose packets, this node
+// is the cause.
 const maxSuspects = 2
 
 // Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so the
@@ -35,7 +35,7 @@ func (f Findings) loses(node string) bool {
 	return f.suite.Lost != nil && len(f.suite.Lost(f, node)) > 0
 }
 
-// A RemoteCause is a cause on another node, to which this node's packets are lost.
+// A RemoteCause is a cause on another node that loses this node's packets.
 type RemoteCause struct {
 	Node     string
 	Cause    probe.Cause
@@ -49,8 +49,8 @@ func (f Findings) RemoteCauses() []RemoteCause { return f.there }
 // shownThere is how many results of a remote cause are shown.
 const shownThere = 3
 
-// causesThere returns the causes on other nodes that ran the whole suite. Packets to such a node must be lost, without
-// a proven cause of this node.
+// causesThere returns causes on other nodes that ran the whole suite. It considers a node only if packets to it are
+// lost without a proven cause on this node.
 func causesThere(f Findings, all []candidate) []RemoteCause {
 	if f.isThere {
 		return nil
@@ -80,8 +80,8 @@ func causesThere(f Findings, all []candidate) []RemoteCause {
 	return out
 }
 
-// explainsThere reports whether a cause on another node may explain the lost packets. It must be about that node
-// itself, not a symptom, and its consequences there must include lost packets.
+// explainsThere reports whether a cause on another node may explain the lost packets. It must be about that node itself
+// and not a symptom, and its consequences there must include lost packets.
 func explainsThere(there Findings, c candidate) bool {
 	vague := c.rule.Symptom || c.rule.Later || c.rule.Open || len(c.rule.RefutedBy) > 0 || c.rule.Compares
 	if vague || c.found.Peer != "" && c.rule.Layer == LayerPeers || rank(c.cause.Confidence) < rank(probe.Medium) {

@@ -9,23 +9,22 @@ import (
 // A Rule describes one kind of fault.
 type Rule struct {
 	ID    string // kebab-case, never changed: JSON key, doc anchor
-	Layer Layer  // the part of the node in which it lies
-	// Symptom marks a rule that reports what does not work but not why: "X is down". Its confidence is medium at
-	// most, and it never ranks above a cause that it follows from.
+	Layer Layer  // the part of the node with the fault
+	// Symptom marks a rule that reports what does not work but not why: "X is down". Its confidence is medium at most,
+	// and it never ranks above the cause that explains it.
 	Symptom bool
-	// RefutedBy are the checks with which this rule declares another node broken because it does not answer this one.
-	// Good results of a third node about the same target refute it.
+	// RefutedBy lists the checks by which this rule blames another node for not answering this node. A third node's
+	// good results about the same target refute the case.
 	RefutedBy []string
 	// Compares marks a rule that already compares two nodes: it is not applied to the other node again.
 	Compares bool
-	// Later marks a rule about a future fault. It ranks below every cause of a present fault, whatever its
-	// confidence.
+	// Later marks a rule about a future fault. It ranks below every cause of a present fault, at any confidence.
 	Later bool
 	// Open marks a rule that names the two ends between which packets are lost, but not what drops them. The
 	// comparison of nodes continues, and its result ranks above this one.
 	Open bool
-	// TracedBy is the check that finds where this cause's packets are dropped. It is set if the cause names the packets
-	// that a filter drops, but not the filter's rule. The check runs even if the cause is proven.
+	// TracedBy is the check that finds where packets are dropped, for a cause that names the dropped packets but not
+	// the filter rule. The check runs even if the cause is proven.
 	TracedBy string
 	// Residual marks a rule that applies only to results that no proven cause explains. It explains only symptoms,
 	// and ranks below all other causes of equal confidence, but above the symptoms.
@@ -36,19 +35,19 @@ type Rule struct {
 	// Fix may name {node}, the Args of a case, and {pod}, {daemonset}, {config} and {namespace} of calico-node. The
 	// systemd units are {kubelet}, {containerd} and {runtime}; {together} is for the radius.
 	Fix probe.Fix
-	// Fixes are alternatives to Fix by name, which some of its cases use.
+	// Fixes are alternatives to Fix, by name, for some cases of the rule.
 	Fixes map[string]probe.Fix
-	// Advice is what to check before any change, and what not to do.
+	// Advice lists what to check before a change, and what not to do.
 	Advice string
 	// Runbooks are the names of runbooks for this cause's symptoms.
 	Runbooks []string
-	// Wants are checks that would settle it. A missing result lowers the confidence by one step and is named.
+	// Wants lists checks that would settle the case. A missing result lowers the confidence by one step, and is named.
 	Wants []string
-	// RuledOut are checks that people wrongly suspect: they are named if they are good.
+	// RuledOut lists checks that people wrongly suspect: good results are reported as ruled out.
 	RuledOut []string
-	// Explains are rules whose causes follow from this one, by ID.
+	// Explains lists, by ID, rules whose causes follow from this rule's causes.
 	Explains []string
-	// Apart keeps this cause named even if its evidence follows from another one.
+	// Apart keeps this cause in the report even if its evidence follows from another cause.
 	Apart bool
 	// Match finds the cases of this rule, each with its evidence. It is a pure function of the findings.
 	Match func(Findings) []Case
@@ -64,23 +63,23 @@ type Rule struct {
 // Uses are the names that a match uses.
 type Uses struct {
 	Checks, Facts []string
-	Args          []string // that its cases give to its fixes
+	Args          []string // names that the cases pass to the fixes
 	ArgsTogether  []string // values for several names of a fix at once: a fix need not use all
 }
 
 // A Case is one instance of a rule.
 type Case struct {
 	About   string         // a peer or a device; "" if only one can exist
-	Peer    string         // the other node it is about, "" if it is not exactly one
+	Peer    string         // the other node, "" if there is not exactly one
 	Family  int            // its address family: 4 or 6, 0 for both
 	Says    string         // the cause in one sentence, with this run's names
-	Fault   bool           // it breaks traffic now, even if no check of the node fails
+	Fault   bool           // the fault breaks traffic now, even if no check of the node fails
 	Args    map[string]Arg // for the fix
 	Fix     *probe.Fix     // replaces the rule's fix, nil = keep it
 	FixName string         // the name of one of the rule's Fixes, which replaces both
 	For     []Clue
 	Against []Clue
-	Covers  []Cover // bad results that follow from it, beyond its evidence
+	Covers  []Cover // bad results that follow from the case, beyond its evidence
 }
 
 // Cover names results that a cause explains.
@@ -89,7 +88,7 @@ type Cover struct {
 	About string // whole words of the target, "" for any
 }
 
-// Covers returns covers of all results of some checks.
+// Covers returns covers for all results of these checks.
 func Covers(ids ...string) []Cover {
 	var out []Cover
 	for _, id := range ids {
@@ -105,7 +104,7 @@ type Clue struct {
 	Context bool // shown beside the evidence, without weight
 }
 
-// The weights clues have.
+// The weights of clues.
 const (
 	Proof  = 3 // nothing else causes this result
 	Strong = 2
@@ -116,10 +115,10 @@ const (
 // certainty.
 func Proves(of ...[]Finding) []Clue { return Clues(Proof, of...) }
 
-// Suggests returns clues like Proves, but strong ones.
+// Suggests returns clues like Proves, with weight Strong.
 func Suggests(of ...[]Finding) []Clue { return Clues(Strong, of...) }
 
-// Hints returns clues like Proves, but hints.
+// Hints returns clues like Proves, with weight Hint.
 func Hints(of ...[]Finding) []Clue { return Clues(Hint, of...) }
 
 // Shows returns findings to show beside the evidence, without weight.

@@ -8,14 +8,14 @@ import (
 
 // A Suite is the input of a diagnosis beside the findings: the rules, and what the engine needs of the subjects.
 type Suite struct {
-	Rules []*Rule // in order: it decides between causes that are equal in all else
+	Rules []*Rule // the order decides between otherwise equal causes
 	// Lost returns the results that show lost packets to another node.
 	Lost func(f Findings, node string) []Finding
 	// Paths are the checks that need packets to pass between nodes or their pods.
 	Paths []string
 	// Whole is a check that has a result on every node that ran the whole suite.
 	Whole string
-	// Implies maps a check to what other nodes see of this one if all results of that check are bad.
+	// Implies maps a check to the effects that other nodes see if all its results on this node are bad.
 	Implies map[string]Cover
 }
 
@@ -34,14 +34,14 @@ func (s Suite) Rule(id string) *Rule {
 	return s.Rules[i]
 }
 
-// A Side is where the fault lies of a cause that names another node.
+// A Side is the location of the fault, for a cause that names another node.
 type Side int
 
-// The sides. Only Here is a fault of the node that has the cause, whatever the other node has.
+// The sides. Only Here is a fault of the node with the cause, regardless of the other node.
 const (
 	Between Side = iota // at either end, or between the two
-	Here                // on the node that has the cause: its kernel misroutes packets for the other one
-	There               // on the other node: the one that has the cause sees the symptoms
+	Here                // on the node with the cause: its kernel misroutes packets for the other node
+	There               // on the other node: the node with the cause sees the symptoms
 )
 
 // IDs returns the ID of each cause.

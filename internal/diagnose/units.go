@@ -8,7 +8,7 @@ import (
 )
 
 // units returns the systemd units of this node's kubelet and runtime. Some distributions run both in one program: the
-// kubelet's version shows which one. For MicroK8s the runtime's socket shows it.
+// kubelet's version, or for MicroK8s the runtime's socket, shows which distribution.
 func units(f Findings) map[string]string {
 	out := map[string]string{"kubelet": "kubelet", "containerd": "containerd", "runtime": "containerd", "together": ""}
 	one := func(agent, server string) {

@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// soleWitness returns the single other node, or the pods of one namespace, that most of the evidence comes from. It
-// returns "" if the node itself and the API report as much or are proof on their own, or if two others agree. A node
-// may lie about another one, and the owner of a pod controls what a check inside it sees. So the confidence is limited.
+// soleWitness returns the only other node, or the namespace of the pods, that most evidence comes from. It returns ""
+// if the node itself and the API report as much or are sufficient proof, or if two other nodes agree. A node may lie
+// about another node, and a pod's owner controls what a check in the pod sees, so the confidence is limited.
 func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
 	for _, clue := range evidence {
@@ -69,14 +69,14 @@ func witnessOf(f Findings, r Finding) string {
 		return r.Node
 	}
 	if r.Facts.Str(probe.FactPlaceIn) == probe.InNode {
-		return "" // from the node's kernel, about all packets
+		return "" // the node's kernel reports about all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")
 	return namespace
 }
 
-// ThirdNodes returns the good results of third nodes about the target of a bad result of this node: they reach what
-// this node does not. It returns none if another third node fails too.
+// ThirdNodes returns third nodes' good results about the target of this node's bad result: these nodes reach the
+// target. It returns nil if any third node also fails.
 func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !IsBad(r.Status) {
 		return nil
@@ -90,8 +90,8 @@ func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	return Keep(third, func(o Finding) bool { return o.Status == probe.OK })
 }
 
-// contradicted returns the evidence against a case that declares another node broken because it does not answer this
-// one: a third node gets an answer.
+// contradicted returns the evidence against a case that blames another node for not answering this node: a third node
+// gets an answer.
 func contradicted(f Findings, rule *Rule, c Case) []Clue {
 	if len(rule.RefutedBy) == 0 || c.Peer == "" {
 		return nil

@@ -15,9 +15,9 @@ import (
 // aboutCalico are the API checks of calico-node's containers.
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
-// lookAgain queries the API a second time in two cases, and reports what changed: the kubelet has stopped renewing
-// its lease, or the node reports that Felix is gone while the API still showed calico-node as healthy. In the second
-// case the container exited between the two, and the kubelet reports the reason a second or two later.
+// lookAgain queries the API again in two cases, and reports the changes. Either the kubelet stopped renewing its lease,
+// or the node reports that Felix is gone although the API showed calico-node as healthy. In the second case the
+// container just exited, and the kubelet reports the reason a second or two later.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if r.unrenewed != nil {
 		if err := r.answerAgain(ctx, r.unrenewed, []string{facts.CheckNodeLease}); err != nil {
@@ -38,7 +38,7 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	return r.answerAgain(ctx, now, aboutCalico)
 }
 
-// answerAgain runs some checks of the run over a later snapshot, and reports what has become bad since the first one.
+// answerAgain runs checks over a later snapshot, and reports the results that became bad since the first snapshot.
 func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, ids []string) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return !slices.Contains(CheckIDs(r.picked), id)

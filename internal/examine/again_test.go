@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLookAgain has calico-node killed after the API was read and before the node is asked: the API's second word of
-// it is reported, where there is one to wait for.
+// TestLookAgain kills calico-node after the API was read and before the node is queried. The API's second answer must
+// be reported, if one can be expected.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestLookAgain(t *testing.T) {
 			for _, ev := range kept.Run.Events[before+1:] {
 				got = append(got, fmt.Sprint(ev.Result.Check, " ", ev.Result.Status, " ", ev.Result.Facts.Str(facts.APIReason)))
 			}
-			slices.Sort(got) // they are asked at once
+			slices.Sort(got) // they run concurrently
 			if got := strings.Join(got, ", "); got != c.want {
 				t.Errorf("reports %q, want %q: %+v", got, c.want, kept.Run.Events[before+1:])
 			}

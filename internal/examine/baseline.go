@@ -25,7 +25,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// A healthy node starts a probe in a second and answers in a few. A slower one does not help, and the user is waiting.
+// A healthy node starts a probe in a second and answers in a few seconds. A slower node does not help, and the user is
+// waiting.
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second
@@ -48,8 +49,8 @@ func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	return bad || len(evidence.Unreached(seen)) > 0 || len(diagnose.Explain(seen, suite).Unexplained) > 0
 }
 
-// worthComparing returns the checks of a suite to run on baseline nodes: those that failed on the node, the settings
-// checks that ran there, CoreDNS's own results where names do not resolve, and always the BGP sessions and whether
+// worthComparing returns the checks to run on baseline nodes: the checks that failed on the node, the settings checks
+// that ran there, and CoreDNS's own checks if names do not resolve. It always includes the BGP sessions, and whether
 // the baseline node reaches the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
@@ -62,8 +63,8 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 		case c.Is(logs.KubeLog) && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
 			// CoreDNS may run there
 			out = append(out, c)
-		case c.Is(overlay.EncapProof), // takes two probes that expect each other
-			c.Is(firewall.PacketDrops): // is about what this node loses
+		case c.Is(overlay.EncapProof), // needs two probes that expect each other
+			c.Is(firewall.PacketDrops): // is about this node's lost packets
 		case c.Is(bgp.BGPSession), c.Is(link.NeighbourReach), len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}
@@ -100,8 +101,8 @@ type baseline struct {
 // return the same answers.
 type comparison func() []baseline
 
-// heardNothing waits, and reports whether no baseline node got any answer from the node. That takes two baseline
-// nodes, or one where the API shows a silent kubelet too.
+// heardNothing waits, and reports whether the node answered no baseline node. That requires two baseline nodes, or one
+// if the API also shows a silent kubelet.
 func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
 	for _, l := range wait() {
@@ -125,7 +126,7 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	return witnesses > 1 || witnesses == 1 && kubeletSilent
 }
 
-// askBaselines starts the probes on the baseline nodes and does not wait: the returned function does.
+// askBaselines starts the probes on the baseline nodes without waiting. The returned function waits.
 func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
 	prefer := preferred(r.Seen)
 	if r.view != nil {
@@ -179,7 +180,8 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 	return out
 }
 
-// wholeSuite returns the checks for a suspect: those of every baseline node, and all others that one probe answers.
+// wholeSuite returns the checks for a suspect: the checks of every baseline node, and all other checks that one probe
+// answers.
 func (r *Run) wholeSuite(compared []*probe.Check) []*probe.Check {
 	out := slices.Clone(compared)
 	for _, c := range ByOneProbe(r.picked) {
@@ -224,7 +226,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 	return nil
 }
 
-// askSafely is askBaseline, but a panic costs only this one answer.
+// askSafely is askBaseline, but a panic loses only this answer.
 func (r *Run) askSafely(
 	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check,
 ) (out baseline) {
@@ -266,8 +268,8 @@ func (r *Run) askBaseline(
 	return out
 }
 
-// fail records why the node's answer is incomplete: no probe was placed, the answer broke off, or the API could not
-// be read about the node. Without the API's part the probe has no plan.
+// fail records why the node's answer is incomplete: no probe was placed, the answer broke off, or the API data about
+// the node could not be read. Without API data, the probe has no plan.
 func (b *baseline) fail(err error, placed bool, unread error) {
 	var ev probe.Event
 	switch {
@@ -291,7 +293,7 @@ func (e lateError) Error() string {
 	return fmt.Sprintf("its answer was not complete within %v, the limit for a baseline node", time.Duration(e))
 }
 
-// orLate replaces an error that only reports a deadline by one that names the baseline node's limit.
+// orLate replaces a bare deadline error with an error that states the baseline node's limit.
 func orLate(ctx context.Context, err error) error {
 	late, is := errors.AsType[lateError](context.Cause(ctx))
 	if is && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, late)) {
@@ -300,7 +302,8 @@ func orLate(ctx context.Context, err error) error {
 	return err
 }
 
-// planFor is the plan for a baseline node: the node's own checks, about the baseline node itself and about the node.
+// planFor returns the plan for a baseline node: the compared checks, about the baseline node itself and about the
+// diagnosed node.
 func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check) probe.Plan {
 	plan := probe.Plan{
 		Run: r.ID, Node: node.Name, Method: probe.MethodBaseline, Checks: CheckIDs(compared), Limit: r.opts.CheckTimeout,

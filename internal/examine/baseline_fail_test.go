@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestBaselineFails wants a failed reading of the API about a baseline node reported as that, and not as an incomplete
-// answer of its probe.
+// TestBaselineFails requires that a failed API request about a baseline node is reported as such, not as an incomplete
+// probe answer.
 func TestBaselineFails(t *testing.T) {
 	t.Parallel()
 	broke, unread := errors.New("broke off"), errors.New("no leader")

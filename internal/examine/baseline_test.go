@@ -17,8 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestWorthComparing wants baseline nodes asked what is bad here and nothing else, and only when
-// something is.
+// TestWorthComparing requires that baseline nodes run only the checks that failed here, and only after a failure.
 func TestWorthComparing(t *testing.T) {
 	t.Parallel()
 	seen := diagnose.Findings{Node: "node-a"}
@@ -69,8 +68,8 @@ type seenEvents []probe.Event
 
 func (s *seenEvents) Event(ev probe.Event) error { *s = append(*s, ev); return nil }
 
-// TestNoBaseline wants a question the user named to be unknown when nobody could be
-// put anywhere to answer it, and not asked when there is nobody.
+// TestNoBaseline requires that a named check is unknown if no probe could answer it, and is skipped if there is no
+// other node.
 func TestNoBaseline(t *testing.T) {
 	t.Parallel()
 	vain := []baseline{{node: "node-b", err: errors.New("no\x1b[2Jimage")}}
@@ -96,8 +95,8 @@ func TestNoBaseline(t *testing.T) {
 	}
 }
 
-// TestALateBaselineIsNotTheAPI wants a baseline node that is out of time to be told from an API server
-// that does not answer.
+// TestALateBaselineIsNotTheAPI requires that a late baseline node is distinguished from an API server that does not
+// answer.
 func TestALateBaselineIsNotTheAPI(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, lateError(baselineLimit))
@@ -120,8 +119,8 @@ func TestALateBaselineIsNotTheAPI(t *testing.T) {
 	}
 }
 
-// TestHeardNothing wants a node given up for the word of two baseline nodes, or of one and the
-// API's, and not for one's alone.
+// TestHeardNothing requires that a node is given up after two baseline nodes' reports, or one report and the API's, but
+// not after one report alone.
 func TestHeardNothing(t *testing.T) {
 	t.Parallel()
 	said := func(node string, status probe.Status, reason string) baseline {

@@ -58,7 +58,7 @@ func NewClient(config Config, messages io.Writer) *Client {
 	return &Client{Config: config, messages: messages, began: time.Now(), installed: new(atomic.Bool)}
 }
 
-// Agree returns an error unless the user lets the program place probes on so many nodes.
+// Agree returns an error unless the user permits probes on this number of nodes.
 func (c *Client) Agree(ctx context.Context, nodes int) error {
 	switch {
 	case nodes <= MaxWithoutConsent:
@@ -83,8 +83,7 @@ func (c *Client) Quiet() *Client {
 	return &own
 }
 
-// Busy returns the same Client with a request rate for many nodes at once, which slows down when the API server asks
-// for it.
+// Busy returns the same Client with a request rate for many nodes, which drops when the API server asks for it.
 func (c *Client) Busy() *Client {
 	const perSecond = 300
 	own, pace := *c, &pacer{}
@@ -115,7 +114,7 @@ func (c *Client) Progress(format string, args ...any) {
 // Note writes a line that the user needs on any stream.
 func (c *Client) Note(format string, args ...any) { ui.Say(c.messages, format, args...) }
 
-// Reader returns the reading half of the API.
+// Reader returns a client that reads the API.
 func (c *Client) Reader() (*cluster.Client, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -131,8 +130,8 @@ func (c *Client) Reader() (*cluster.Client, error) {
 	return client, nil
 }
 
-// Resolve replaces an address in o.Node by the name of its node. An address without a node stays as it is: reading
-// the cluster comes next and reports it, with the names that exist.
+// Resolve replaces an address in o.Node with the name of its node. It keeps an address without a node: the next step,
+// reading the cluster, reports the address and the existing names.
 func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	addr, err := netip.ParseAddr(o.Node)
 	if err != nil || o.access().Here() {
@@ -181,7 +180,7 @@ func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster
 	return client, snap, nil
 }
 
-// NoSuchNode makes a misnamed node the user's mistake, not the tool's.
+// NoSuchNode turns an unknown node into a usage error.
 func NoSuchNode(err error) error {
 	if _, ok := err.(*cluster.UnknownNodeError); ok {
 		return ui.BadUsage("%w", err)
@@ -189,7 +188,7 @@ func NoSuchNode(err error) error {
 	return err
 }
 
-// Writer returns the writing half of the API.
+// Writer returns a client that writes to the API.
 func (c *Client) Writer() (*injector.Client, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -198,7 +197,7 @@ func (c *Client) Writer() (*injector.Client, error) {
 	return injector.NewClient(config)
 }
 
-// runningOn lists the running pods of a node, for exec, which enters one.
+// runningOn lists a node's running pods, for access method exec.
 func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	client, err := c.Reader()
 	if err != nil {
@@ -207,8 +206,8 @@ func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, erro
 	return client.Running(ctx, node)
 }
 
-// PodNamespace returns the namespace of the probe pod: the user's choice, or the one of calico-node, which must admit
-// privileged pods, unless it has already refused one.
+// PodNamespace returns the namespace of the probe pod: the user's choice, or calico-node's namespace, which must admit
+// privileged pods, unless that already refused one.
 func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	switch {
 	case c.Namespace != "":
@@ -230,10 +229,9 @@ func namespaceOf(calico *corev1.Pod) string {
 	return calico.Namespace
 }
 
-// InEitherNamespace makes the access method pod fall back to the namespace of 'manifests'. It does so if the user
-// named no namespace and the one beside calico-node refuses the pod: a user with only the rights that 'manifests'
-// prints may create the pod there and nowhere else, and the next access method needs more rights. From then on that
-// namespace comes first.
+// InEitherNamespace makes access method pod fall back to the namespace of 'manifests' if the user chose no namespace
+// and calico-node's namespace refuses the pod. A user with only the rights from 'manifests' may create pods nowhere
+// else, and the next access method needs more rights. After a fallback, the namespace of 'manifests' comes first.
 func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		session, err := open(ctx, opts)
@@ -263,8 +261,8 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	}
 }
 
-// bothRefused returns the error of a pod that both namespaces refused. It is nil where the other namespace accepted
-// the pod, even if the pod failed there later.
+// bothRefused returns the error of a pod that both namespaces refused. It is nil if the other namespace accepted the
+// pod, even if the pod failed there later.
 func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
 	there, _ := errors.AsType[*injector.PlacementError](err)
 	before := "and namespace " + first + " rejects it: " + refused.Text
@@ -304,8 +302,8 @@ func refusedByNamespace(err error) *injector.PlacementError {
 	return nil
 }
 
-// wrongNamespace returns what is wrong with the pod namespace that the user named, nil if nothing is. No other access
-// method would fix it.
+// wrongNamespace returns an error if the user's pod namespace is wrong, which other access methods would not fix; nil =
+// it is valid.
 func (c *Client) wrongNamespace(err error) error {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {

@@ -43,7 +43,7 @@ func (c *Collector) Add(method string, ev probe.Event) error {
 	return c.Sink.Event(ev)
 }
 
-// AddOf receives an event of another node. Causes may rest on it, but this node's verdict does not count it.
+// AddOf receives an event of another node. Causes may use it, but this node's verdict ignores it.
 func (c *Collector) AddOf(node, method string, ev probe.Event) error {
 	ev = ev.Cleaned()
 	ev.Node, ev.Method = node, method
@@ -117,7 +117,7 @@ func crashed(why string) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &r}
 }
 
-// Replay reports the events of a saved run, and returns the Collector from which the causes follow.
+// Replay reports the events of a saved run, and returns the Collector, which can then find causes.
 func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collector, error) {
 	c := NewCollector(run.Node, sink, theirs...)
 	events := run.Events

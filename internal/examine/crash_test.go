@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestRuleCrashes wants a run in which a rule crashes to name it and to be incomplete, and a fault to stay one. Read
-// again by a client whose rule works, the run is what it was.
+// TestRuleCrashes requires that a run names a crashed rule and is incomplete, and that a fault remains. Replayed by a
+// client with a working rule, the run must be unchanged.
 func TestRuleCrashes(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[probe.Status]int{

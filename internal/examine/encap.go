@@ -15,13 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ProvesEncap reports whether the run includes the proof of encapsulation, which takes a second probe.
+// ProvesEncap reports whether the run includes the proof of encapsulation, which needs a second probe.
 func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 	return snap != nil && slices.ContainsFunc(r.picked, overlay.EncapProof.Is)
 }
 
-// ProveEncap places a probe on another node too. The two send packets to each other and so prove which kinds pass.
-// The error is one of writing the report.
+// ProveEncap places a second probe, on another node. The two probes send packets to each other, which proves which
+// kinds pass. The error is about writing the report.
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
@@ -44,7 +44,7 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	})
 }
 
-// wayPair is the access method that two probes report when they test each other.
+// methodPair is the access method that two probes report when they test each other.
 const methodPair = "pair"
 
 // proof runs the steps of ProveEncap; say reports one result.
@@ -131,7 +131,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	})
 	select {
 	case <-listening:
-	case err := <-ended: // it never listened: the error has the reason
+	case err := <-ended: // the listener never started: the error has the reason
 		return heard, err
 	}
 	err := from.session.Ask(ctx, plan(from, to, probe.RoleSend), func(ev probe.Event) bool {
@@ -141,11 +141,11 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 		return true
 	})
 	if err != nil {
-		cancel() // the listener need not wait any longer
+		cancel() // the listener can stop waiting
 		return sent, errors.Join(fmt.Errorf("the sender: %w", err), <-ended)
 	}
 	select {
-	case err = <-ended: // before the sender was done: missing packets may have been sent later
+	case err = <-ended: // the listener stopped before the sender: missing packets may have been sent later
 		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
 			return r.Status == probe.OK && r.Facts.Str(overlay.FactPath) != "BGP"
 		})
@@ -158,8 +158,8 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	return joined(sent, heard), err
 }
 
-// joined merges the two halves of an answer. A sent token proves nothing without the listener, and a missing one was
-// lost only if it was sent.
+// joined merges the sender's and the listener's results. A sent token proves nothing without the listener. A missing
+// token was lost only if it was sent.
 func joined(sent, heard []probe.Result) []probe.Result {
 	key := func(r probe.Result) string {
 		f, _ := r.Facts.Num(probe.FactFamily)

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestJoined wants nothing called lost that was never sent.
+// TestJoined requires that a packet that was never sent is not reported as lost.
 func TestJoined(t *testing.T) {
 	half := func(path string, s probe.Status) probe.Result {
 		return probe.Found(s, "%s", path).With(overlay.FactPath, path).With(probe.FactFamily, 4)

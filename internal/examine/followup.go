@@ -15,9 +15,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// followUp adds the checks that the causes found so far still need, where something failed and is not fully
-// explained: a person would look there now. It returns the plan for the probe on the node, nil if there is none. It
-// adds no check that needs more privileges than the probe has, and none that the user excluded.
+// followUp adds the checks that the causes still need if a failure is not fully explained. It returns the plan for the
+// probe on the node, nil if there are no such checks. It omits checks that need more privileges than the probe has, and
+// checks that the user excluded.
 func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
@@ -50,7 +50,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	return &plan
 }
 
-// silent reports whether packets of the node got no reply, so that it is worth checking where they end.
+// silent reports whether the node's packets got no reply: then a check of where they end is useful.
 func silent(seen diagnose.Findings) bool {
 	paths := []*probe.Check{link.NodePing, pod.PodPing, pod.PodTCP}
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
@@ -60,7 +60,7 @@ func silent(seen diagnose.Findings) bool {
 	})
 }
 
-// mayAsk returns those of some checks that the run may still run.
+// mayAsk returns the open checks that the run may still run.
 func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Check {
 	allowed, err := probe.Select(Suite(), nil, r.opts.Skip)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	})
 }
 
-// aboutProof returns the node with which to prove encapsulation, "" = any.
+// aboutProof returns the other node for the proof of encapsulation, "" = any.
 func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	for _, want := range open {
 		if want.Check != overlay.EncapProof.ID || want.About == "" || snap == nil {
@@ -93,8 +93,8 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	return ""
 }
 
-// mayUseSecondPod reports whether the run may place a pod on another node although the user did not request it. That
-// takes pods among the access methods, permission to use other nodes, and more than a quick profile.
+// mayUseSecondPod reports whether the run may place an unrequested pod on another node. That requires an access method
+// with pods, permission to use other nodes, and a profile other than quick.
 func (o Options) mayUseSecondPod() bool {
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
 		slices.ContainsFunc(fallbacks(o.Via), func(method string) bool { return injector.AccessOf(method).Pods })

@@ -24,8 +24,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestMayAsk wants nothing asked on that the user left out, that the probe cannot answer, or that
-// takes more than it was given.
+// TestMayAsk requires that follow-up checks exclude checks that the user excluded, that the probe cannot answer, or
+// that need more privileges.
 func TestMayAsk(t *testing.T) {
 	t.Parallel()
 	snap := &cluster.Snapshot{Node: &corev1.Node{}}
@@ -72,8 +72,8 @@ func TestMayAsk(t *testing.T) {
 	}
 }
 
-// TestProofIsMadeWhereItIsWanted wants the second pod on the node that the proof was wanted for, and
-// on none that a rule about another check named or that takes no probe.
+// TestProofIsMadeWhereItIsWanted requires the second pod on the node that the proof needs, not on a node that a rule
+// about another check named, or that accepts no probe.
 func TestProofIsMadeWhereItIsWanted(t *testing.T) {
 	t.Parallel()
 	node := func(name, os string) corev1.Node {
@@ -92,8 +92,8 @@ func TestProofIsMadeWhereItIsWanted(t *testing.T) {
 	}
 }
 
-// TestFollowUp has a node answer that BIRD lacks a peer, and wants asked then what the rule for that
-// wants to know, unless the user does not.
+// TestFollowUp has a node report a missing BIRD peer. The checks that its rule needs must follow, unless the user
+// excluded them.
 func TestFollowUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 type busy struct {
 	says   string
 	change func(*world)
-	mild   []string // checks that may warn or not know: of others than the node
+	mild   []string // checks of other nodes, which may be warn or unknown
 }
 
 // waiting is a pod that does not start, for a reason of the kubelet's.
@@ -220,7 +220,7 @@ func busyAround() []busy {
 	}
 }
 
-// TestBusyButHealthy wants no fault and no cause of a node around which a lot goes on.
+// TestBusyButHealthy requires no fault and no cause on a busy, healthy node.
 func TestBusyButHealthy(t *testing.T) {
 	onLinux(t)
 	all := busyClusters()

@@ -132,7 +132,7 @@ func (w *world) noKubeProxy() *world {
 	return w
 }
 
-// endpointOfAPI is the ConfigMap that says where calico-node finds the API server.
+// endpointOfAPI is the ConfigMap with the API server's address for calico-node.
 func (w *world) endpointOfAPI() *world {
 	const name = "kubernetes-services-endpoint"
 	w.maps = append(w.maps, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.calico.namespace, Name: name},

@@ -82,7 +82,7 @@ func distributions() []installation {
 		}},
 		{name: "kubespray", says: "The distribution's manifest, which sets the address through a variable: `can-reach=$(NODEIP)`.", build: func() *world {
 			w := standard()
-			w.calico.env["A_NODEIP"] = "10.20.0.11" // before the one that names it
+			w.calico.env["A_NODEIP"] = "10.20.0.11" // sorted before the variable that refers to it
 			w.calico.env["IP_AUTODETECTION_METHOD"] = "can-reach=$(A_NODEIP)"
 			w.calico.init = []string{"upgrade-ipam", "install-cni", "flexvol-driver"}
 			w.calico.version = "v3.30.5"

@@ -6,7 +6,7 @@ import "slices"
 type installation struct {
 	name, says string
 	build      func() *world
-	node       string // the one that is asked about, "" = the first
+	node       string // the examined node, "" = the first
 	namespace  string // what --calico-namespace says
 }
 

@@ -36,11 +36,11 @@ import (
 
 var update = flag.Bool("update", false, "write docs/kinds.md and the golden screens")
 
-// outcome is what a run says of a node before a probe is on it, and what the plan leaves that probe to ask.
+// outcome is the result of a run before a probe is on the node, with the checks that the plan leaves to the probe.
 type outcome struct {
 	seen    diagnose.Findings
 	api     []probe.Result
-	skips   []probe.Result // of the checks on the node, those that the plan answers
+	skips   []probe.Result // node checks that the plan answers
 	targets []probe.Target
 	gaps    map[string]string
 	linux   bool
@@ -56,7 +56,7 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 	gather := func(suite []*probe.Check, plan probe.Plan) (results []probe.Result) {
 		plan.Checks = CheckIDs(suite)
 		r := probe.Runner{Suite: suite, Host: &probe.Host{Root: t.TempDir(), Proc: t.TempDir()}}
-		for _, c := range suite { // those they need are not asked here
+		for _, c := range suite { // without the checks that they need
 			c.Needs = nil
 		}
 		r.Run(t.Context(), plan, func(ev probe.Event) {
@@ -173,7 +173,7 @@ func (o outcome) healthy(t *testing.T, mild ...string) {
 	}
 }
 
-// TestInstallations wants nothing false said of a healthy cluster of any kind.
+// TestInstallations requires no false result for healthy clusters of any kind.
 func TestInstallations(t *testing.T) {
 	onLinux(t)
 	for _, k := range installations() {
@@ -192,7 +192,7 @@ func onLinux(t *testing.T) {
 	}
 }
 
-// TestDocsKinds wants docs/kinds.md to be what the checks say of each kind.
+// TestDocsKinds requires that docs/kinds.md matches the checks' results for each kind.
 func TestDocsKinds(t *testing.T) {
 	onLinux(t)
 	var b bytes.Buffer

@@ -31,7 +31,7 @@ type world struct {
 	group     string                               // path of the group that has them
 	calico    calicoNode
 	lease     time.Duration // how old that of the first node is
-	etcd      bool          // Calico's resources are in an etcd of its own
+	etcd      bool          // Calico's resources are in a separate etcd
 }
 
 // served is a service and what stands behind it.
@@ -42,7 +42,7 @@ type served struct {
 
 type endpoint struct{ addr, node string }
 
-// calicoNode is what an installer makes of calico-node's pods.
+// calicoNode returns the calico-node pods that an installer creates.
 type calicoNode struct {
 	namespace, daemonSet, app string
 	version                   string

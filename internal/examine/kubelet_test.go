@@ -82,7 +82,7 @@ func TestKubeletsWay(t *testing.T) {
 	}
 }
 
-// TestUngreeted wants a reason for a kubelet that cannot be asked, and what to do where it is a right.
+// TestUngreeted requires a reason for a kubelet that cannot be queried, and a fix if a right is missing.
 func TestUngreeted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -28,9 +28,9 @@ type machine struct {
 	has      func(name string) bool
 }
 
-// signs are paths of which every node has at least one, however Kubernetes was installed and however little of it
-// runs. They belong to the kubelet, kubeadm, distributions with one data folder, and Calico. CNI's own folder is no
-// sign: podman and containerd create it too.
+// signs lists paths of the kubelet, kubeadm, distributions with one data folder, and Calico. Every node has at least
+// one of them, with any installer, even if few components run. The CNI folder is not a sign: podman and containerd also
+// create it.
 func signs() []string {
 	return []string{
 		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // which a message names
@@ -59,13 +59,13 @@ func thisMachine(root string) (machine, error) {
 	}
 	m.alien = !slices.ContainsFunc(signs(), func(sign string) bool {
 		_, err := here.Stat(sign)
-		return !errors.Is(err, fs.ErrNotExist) // what may not be looked at may be there
+		return !errors.Is(err, fs.ErrNotExist) // an unreadable path may exist
 	})
 	return m, nil
 }
 
-// is returns nil if the machine is the node, and an error if it is another one. unsure is why neither is certain,
-// "" if it is.
+// is returns nil if the machine is the node, and an error if it is another machine. unsure is why neither is certain,
+// "" = certain.
 func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	bare, _, _ := strings.Cut(node, ".")
@@ -99,8 +99,8 @@ func (o Options) ThisNode() error {
 	return err
 }
 
-// local is the access method for this machine. A machine that is not a node has no kubelet and no Calico, and that is
-// not a fault: a run does not check it, and a session reports it.
+// local is the access method for this machine. A machine that is not a node lacks a kubelet and Calico, which is not a
+// fault: a run refuses it, and a session reports it.
 func (r *Run) local() (injector.Method, error) {
 	m, err := thisMachine("/")
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 	return method, nil
 }
 
-// lookupLimit bounds a name lookup: DNS may be broken on the node too, and a person is waiting.
+// lookupLimit bounds a name lookup: DNS may also be broken on the node, and the user is waiting.
 const lookupLimit = time.Second
 
 // addressHere reports whether a name is, or resolves to, an address of this machine.

@@ -71,8 +71,8 @@ func TestHere(t *testing.T) {
 	}
 }
 
-// TestSignsOfANode wants one of them, and what is left of a node whose kubelet or Calico is
-// not there yet, to be enough, and what a laptop with podman has not.
+// TestSignsOfANode requires that one sign suffices, even on a node without kubelet or Calico, and that a laptop with
+// podman has no sign.
 func TestSignsOfANode(t *testing.T) {
 	t.Parallel()
 	for _, sign := range append(signs(), "/etc/cni/net.d/87-podman-bridge.conflist", "/var/lib/containerd") {
@@ -85,8 +85,8 @@ func TestSignsOfANode(t *testing.T) {
 	}
 }
 
-// TestLocalOnNoNode wants a machine that is no node not asked, and so nothing of it called
-// a fault; a session goes on, and says so.
+// TestLocalOnNoNode requires that a run does not check a machine that is not a node, and so reports no fault. A session
+// continues and reports it.
 func TestLocalOnNoNode(t *testing.T) {
 	t.Parallel()
 	const says = "this machine does not look like a Calico node: laptop has no files of Kubernetes or Calico (no /var/lib/kubelet, /etc/kubernetes, /var/lib/calico and so on)"

@@ -22,10 +22,10 @@ import (
 // Options describe which node to examine, which checks to run, and how.
 type Options struct {
 	Node    string
-	Via     string           // auto, an access method, or a list of those that may be tried
-	Profile string           // which checks to run where Checks is empty
+	Via     string           // auto, an access method, or a list of access methods to try
+	Profile string           // which checks to run if Checks is empty
 	Checks  []string         // only these: IDs, prefixes, globs or tags
-	Skip    []string         // all but these
+	Skip    []string         // exclude these checks
 	FailOn  string           // fail, or warn: warnings get their own exit code
 	Causes  []*diagnose.Rule // an operator's, beside the program's own
 
@@ -37,8 +37,8 @@ type Options struct {
 	Reason     string // why the user runs this, for auditors
 
 	Timeout      time.Duration // of the whole run
-	StartTimeout time.Duration // for a probe to start, 0 = what suits method and node
-	CheckTimeout time.Duration // of each check, 0 = its own
+	StartTimeout time.Duration // for a probe to start, 0 = depends on method and node
+	CheckTimeout time.Duration // of each check, 0 = the check's default
 	Baselines    int           // how many healthy nodes to compare with
 	NoFollowUp   bool          // skip follow-up checks
 	OnlyNamed    bool          // use baseline nodes only where Checks names their checks
@@ -64,10 +64,10 @@ type TimeoutError time.Duration
 
 func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
-// Sentence marks it as written for the user (cluster.Sentence).
+// Sentence marks the error as text for users (cluster.Sentence).
 func (e TimeoutError) Sentence() {}
 
-// Complete fills in the node's name where the access method knows it, and validates the rest.
+// Complete fills in the node's name if the access method knows it, and validates all options.
 func (o *Options) Complete() error {
 	if o.Node == "" && o.access().Here() {
 		var err error
@@ -173,8 +173,7 @@ func (o Options) Places() bool { return o.access().Creates() }
 // access returns the access methods that Via selects.
 func (o Options) access() injector.Access { return injector.AccessOf(o.Via) }
 
-// askable rejects checks that the user named and that the chosen access method cannot run: a report without them
-// would pass for a good one.
+// askable rejects named checks that the chosen access method cannot run: a report without these checks would look good.
 func (o Options) askable(picked []*probe.Check) error {
 	asksLess := o.access().Alone()
 	var cannot []string

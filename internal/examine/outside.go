@@ -17,19 +17,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// view is one healthy node's view of the node in question. It runs while the node's own probe works, because a node
-// that is closed to others only looks healthy from inside:
+// view is a healthy node's view of the diagnosed node. It runs beside the node's own probe, because a node that is
+// unreachable from outside looks healthy from inside:
 //
 //	look --> view --report, before follow-up checks--> Findings --> fromOutside --> one result about the node
 type view struct {
 	node     *corev1.Node
 	compared []*probe.Check
 	wait     func() baseline
-	sameRole bool // of the control plane, or not, as the node in question
+	sameRole bool // both nodes, or neither, are control plane nodes
 	reported bool
 }
 
-// look starts the view from outside. It returns nil where no other node is ready or allowed.
+// look starts the view from outside. It returns nil if no other node is ready or allowed.
 func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
 	if !r.looksFromOutside() || !r.Compares(snap) || !r.opts.mayUseSecondPod() {
 		return nil
@@ -56,7 +56,7 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	return v
 }
 
-// without returns the checks that remain for a node, which may be the one that has the view.
+// without returns the checks that remain for a baseline node, which may already have the view.
 func (v *view) without(node *corev1.Node, compared []*probe.Check) []*probe.Check {
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
 		return compared

@@ -14,8 +14,8 @@ import (
 )
 
 // pacer slows down a run over many nodes when the API server reports too many requests (429, from priority and
-// fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time, and continue
-// one by one: requests that were refused together must not come back together.
+// fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time, and continue one
+// by one: requests that were refused together must not be repeated together.
 type pacer struct {
 	mu    sync.Mutex
 	until time.Time     // when requests are sent again
@@ -26,7 +26,7 @@ type pacer struct {
 const (
 	firstStep = time.Second
 	maxStep   = 8 * time.Second // the Job that owns the probes is kept alive every 15s
-	// unreached is for how long an unsent request is tried again.
+	// unreached is how long an unsent request is retried.
 	unreached = 30 * time.Second
 )
 
@@ -99,7 +99,7 @@ func (p *pacer) wait(ctx context.Context) error {
 	}
 }
 
-// hold makes requests wait from now on. Of many requests that were sent together, only the first failure counts.
+// hold makes requests wait from now on. If requests sent together fail, only the first failure counts.
 func (p *pacer) hold(least time.Duration, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

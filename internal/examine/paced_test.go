@@ -43,8 +43,7 @@ func trouble(lasts time.Duration, answer func() (*http.Response, error)) (next t
 	}, &all
 }
 
-// TestPaced wants many requests that are refused together to keep away for longer and longer, and not to come back
-// together.
+// TestPaced requires that requests that were refused together wait longer each time, and do not return together.
 func TestPaced(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() (*http.Response, error){
@@ -106,8 +105,8 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// TestPacedEnds wants a request that waits to end with its context, and one that may have been answered not to be sent
-// again.
+// TestPacedEnds requires that a waiting request ends with its context, and that a request that may have been answered
+// is not repeated.
 func TestPacedEnds(t *testing.T) {
 	t.Parallel()
 	pace, sent := &pacer{}, 0
@@ -160,7 +159,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestPacedSaysWhatFailed wants the reason that nobody was reached, and not that the time for it was over.
+// TestPacedSaysWhatFailed requires the reason for the failed connection, not the timeout.
 func TestPacedSaysWhatFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -36,8 +36,8 @@ func (r *Run) NodeChecks() []string {
 	return ids
 }
 
-// ByOneProbe returns those of some checks that one probe on the node answers. The proof of encapsulation takes two
-// probes, and a node cannot see whether others reach it.
+// ByOneProbe returns the checks that one probe on the node can answer. The proof of encapsulation needs two probes, and
+// a node cannot see whether other nodes reach it.
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {

@@ -38,7 +38,7 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 	}
 }
 
-// trying returns the options of one attempt. A person who waits reads what is being tried, and until when.
+// trying returns the options of one attempt. It shows a waiting user what is being tried, and until when.
 func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	opts, after, until := r.Placement(t.Method, snap), "", ""
 	for _, f := range t.After {
@@ -113,7 +113,7 @@ func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options 
 	return opts
 }
 
-// placement is the part of Placement that does not depend on the checks.
+// placement is the part of Placement that is independent of the checks.
 func (o Options) placement(client *Client, method string, snap *cluster.Snapshot) injector.Options {
 	opts := injector.Options{
 		Namespace: client.PodNamespace(snap), Image: o.Image, PullSecret: o.PullSecret,
@@ -157,7 +157,7 @@ func internalIP(node *corev1.Node) string {
 	return ""
 }
 
-// machineIDOf returns the node's machine-id in the API, "" if another node has the same: machines cloned from one
+// machineIDOf returns the node's machine-id in the API, "" if another node has the same ID: machines cloned from one
 // image share it.
 func machineIDOf(node *corev1.Node, all []corev1.Node) string {
 	id := node.Status.NodeInfo.MachineID
@@ -240,7 +240,7 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// closing ends a session, and notes under a name what could not be removed.
+// closing ends a session, and reports under a name what could not be removed.
 func (r *Run) closing(name string, session *injector.Session) {
 	if err := session.Close(); err != nil {
 		r.client.Note("%s: cleaning up: %v", name, err)
@@ -264,7 +264,7 @@ func notTried(f injector.Failure) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// Unplaced is the result of an access method that placed no probe. namespace is that of the pod it was to create, if
+// Unplaced is the result of an access method that placed no probe. namespace is the namespace of the planned pod, if
 // any.
 func Unplaced(method, namespace string, err error) probe.Event {
 	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: cluster.Explain(err)}
@@ -304,16 +304,16 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	return res
 }
 
-// unfollowed is the result of a probe that answered its plan and was gone before the follow-up checks, as when the
-// kubelet restarts in between: a one-shot probe exits with its connection. It has no reason, since a connection that
-// worked until then proves nothing about the access method.
+// unfollowed is the result of a probe that answered its plan but exited before the follow-up checks. This happens if
+// the kubelet restarts in between: a one-shot probe exits with its connection. The result has no reason: the connection
+// worked before, so it proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
 	return Unanswered(fmt.Errorf("the connection broke after the probe had answered its plan; unanswered: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
-// noAnswerError is the error of a probe that sent its log at most, and no answer: it was unreachable, or its output
-// did not come back. Where a more specific reason is known, the error stays as it is.
+// noAnswerError is the error of a probe that sent at most its log: it was unreachable, or its output was lost. An error
+// with a more specific reason stays unchanged.
 func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err

@@ -35,8 +35,8 @@ func (r *Run) askBy(ctx context.Context, tries *injector.Fallback, snap *cluster
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// TestNoTimeToPlace has the time of a run end before a probe is put on the node, and wants that said, and no verdict on
-// what the API alone says.
+// TestNoTimeToPlace has a run time out before a probe is placed. The run must report that, and give no verdict from API
+// data alone.
 func TestNoTimeToPlace(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -66,9 +66,8 @@ func TestNoTimeToPlace(t *testing.T) {
 	}
 }
 
-// TestPatientInTheEnd has a pod given up early and a connection by ssh on which no word
-// comes, and wants the pod tried once more, under another name and with
-// all the time there is. The access methods are stand-ins, the sessions are real.
+// TestPatientInTheEnd gives up a pod early, and has ssh connect without output. The pod must be tried again under
+// another name, with all remaining time. The access methods are stand-ins, the sessions are real.
 func TestPatientInTheEnd(t *testing.T) {
 	t.Parallel()
 	var tries []injector.Options
@@ -110,9 +109,8 @@ func silentSession(ctx context.Context, opts injector.Options) (*injector.Sessio
 	}, "of a test")(ctx, opts)
 }
 
-// TestMuteImageStaysOut wants an image that ran in a pod and said nothing kept out of
-// calico-node, from which nothing could take it again. The access methods are stand-ins, the sessions
-// are real.
+// TestMuteImageStaysOut requires that an image that ran silently in a pod is not used in calico-node's pod, which keeps
+// its ephemeral containers. The access methods are stand-ins, the sessions are real.
 func TestMuteImageStaysOut(t *testing.T) {
 	t.Parallel()
 	var tried []string
@@ -138,8 +136,8 @@ func TestMuteImageStaysOut(t *testing.T) {
 	}
 }
 
-// TestWaitedAsAsked wants no method tried twice for which the user said how long to wait. The
-// access methods are stand-ins.
+// TestWaitedAsAsked requires that a method is not retried if the user set the start timeout. The access methods are
+// stand-ins.
 func TestWaitedAsAsked(t *testing.T) {
 	t.Parallel()
 	var tried []string
@@ -157,8 +155,8 @@ func TestWaitedAsAsked(t *testing.T) {
 	}
 }
 
-// TestOnceWhereTheRuntimeIsDown wants a node whose own kubelet says that its runtime does
-// not answer given up soon, and no method tried twice. The access methods are stand-ins.
+// TestOnceWhereTheRuntimeIsDown requires that a node is given up quickly, without retries, if its kubelet reports that
+// the runtime does not answer. The access methods are stand-ins.
 func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
@@ -187,8 +185,8 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 	}
 }
 
-// TestNodesWithoutLinux wants a node on which no probe of ours can run told at once, no method
-// tried, and any other node not taken for one.
+// TestNodesWithoutLinux requires an immediate report for a node that cannot run our probe, without attempts, and no
+// such report for other nodes.
 func TestNodesWithoutLinux(t *testing.T) {
 	t.Parallel()
 	linux := corev1.NodeSystemInfo{OperatingSystem: "linux", KubeletVersion: "v1.36.0", KernelVersion: "6.1.0"}
@@ -251,8 +249,7 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// TestHostileAddress wants nothing of what a kubelet writes for its node's address to reach
-// ssh but an address that another machine can have.
+// TestHostileAddress requires that ssh gets a node address from the kubelet only if another machine can have it.
 func TestHostileAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -280,7 +277,7 @@ func as(user, host string) string {
 	return user + host
 }
 
-// TestSharedMachine wants a machine-id that two nodes have to tell nothing of either.
+// TestSharedMachine requires that a machine-id shared by two nodes identifies neither.
 func TestSharedMachine(t *testing.T) {
 	t.Parallel()
 	var all []corev1.Node
@@ -296,9 +293,8 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// TestEitherNamespace wants a pod that is refused beside calico-node to go where 'manifests'
-// grants it, which is said once, and only where nobody has named a namespace. The access method is a
-// stand-in for the API server's answers.
+// TestEitherNamespace requires that a pod that is refused beside calico-node goes to the namespace of 'manifests', with
+// one message, and only if the user named no namespace. The access method is a stand-in for the API server's answers.
 func TestEitherNamespace(t *testing.T) {
 	t.Parallel()
 	refused := func(r facts.Reason) error {
@@ -355,8 +351,8 @@ func TestEitherNamespace(t *testing.T) {
 	}
 }
 
-// TestPodBack wants a namespace that took a pod, and does not any more, left for the one
-// beside calico-node again.
+// TestPodBack requires a return to calico-node's namespace if the other namespace accepted a pod earlier, but no longer
+// does.
 func TestPodBack(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
@@ -379,8 +375,7 @@ func TestPodBack(t *testing.T) {
 	}
 }
 
-// TestWhereTheProbeGoes wants the pod's namespace to follow from a verified calico-node and
-// from nothing else.
+// TestWhereTheProbeGoes requires that only a verified calico-node decides the pod's namespace.
 func TestWhereTheProbeGoes(t *testing.T) {
 	t.Parallel()
 	r := newTestRun(Options{}, io.Discard, nil)
@@ -413,8 +408,8 @@ func newTestRun(opts Options, messages io.Writer, sink report.Sink) *Run {
 	return &Run{Collector: NewCollector(opts.Node, sink), ID: "7f3a09c1", client: NewClient(config, messages), opts: opts}
 }
 
-// TestNamedNamespace wants a namespace given by -n that is missing or ending to end the run
-// there: no other access method is tried.
+// TestNamedNamespace requires that the run ends if the namespace from -n is missing or terminating, without another
+// access method.
 func TestNamedNamespace(t *testing.T) {
 	t.Parallel()
 	missing := &injector.PlacementError{
@@ -463,7 +458,8 @@ func TestInterruptedPlacing(t *testing.T) {
 	}
 }
 
-// TestTryingSSHForRights wants it said at once that ssh is tried because rights are missing, and not otherwise.
+// TestTryingSSHForRights requires an immediate message if ssh is tried because rights are missing, and no message
+// otherwise.
 func TestTryingSSHForRights(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}, Status: corev1.NodeStatus{

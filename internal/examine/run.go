@@ -1,5 +1,5 @@
-// Package examine runs one examination of one node, from validated options to the verdict. Run.do, below, is the
-// whole of it, and its steps follow in this file in order:
+// Package examine runs one examination of one node, from validated options to the verdict. Run.do below has all steps,
+// which follow in this file in order:
 //
 //	Begin         reports which cluster the run queries
 //	Client.Read   reads the node from the API: one cluster.Snapshot (client.go)
@@ -9,8 +9,7 @@
 //	ReportOthers  reports the other nodes' answers
 //	Conclude      finds the causes and the verdict (collect.go)
 //
-// A verb makes Options from its flags and a Client from the program's configuration, and runs
-// them:
+// A verb creates Options from its flags and a Client from the program's configuration, and starts a run:
 //
 //	run, err := examine.New(client, opts, sink) // a usage error, before any request
 //	ctx, cancel := opts.Deadline(ctx)
@@ -51,8 +50,8 @@ type Run struct {
 	opts   Options
 	picked []*probe.Check
 
-	followed []*probe.Check // those of picked that are follow-up checks
-	about    string         // the node with which to prove encapsulation, "" = any
+	followed []*probe.Check // the follow-up checks in picked
+	about    string         // the other node for the proof of encapsulation, "" = any
 
 	unrenewed *cluster.Snapshot // shows that the kubelet stopped renewing its lease, nil = not seen
 
@@ -143,8 +142,8 @@ func (r *Run) Begin() error {
 	return r.Add("", probe.Event{Type: probe.EventRun, Start: &own})
 }
 
-// AskAPI runs the API checks over the snapshot, and starts the view from another node. With the access method that
-// uses no API, snap is nil and it does nothing.
+// AskAPI runs the API checks over the snapshot, and starts the view from another node. If the access method does not
+// use the API, snap is nil and AskAPI does nothing.
 func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if snap == nil {
 		return nil
@@ -223,8 +222,8 @@ func (r *Run) AskBy(
 	}
 }
 
-// askProbe queries a running probe, and removes what was created, whatever happens. Its error is a *SilentProbeError if
-// the probe sends nothing at all.
+// askProbe queries a running probe, and always removes what was created. Its error is a *SilentProbeError if the probe
+// sends no answer.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
 	defer func() {
@@ -323,8 +322,8 @@ func (r *Run) askPlan(
 	return false, r.Add(method, Unanswered(err))
 }
 
-// alive reports whether to give the node more time. A node whose kubelet has stopped renewing its lease, or that is
-// unreachable from its baseline nodes, is not slow, and waiting does not help.
+// alive reports whether to give the node more time. Waiting does not help if the kubelet stopped renewing its lease, or
+// if baseline nodes cannot reach the node.
 func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
 	r.compare(ctx, client, snap)
 	if r.unrenewed = client.Unrenewed(ctx, snap); r.unrenewed != nil {
@@ -334,7 +333,7 @@ func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.S
 	return r.compared == nil || !r.compared.heardNothing(cluster.KubeletSilent(snap))
 }
 
-// Compare queries the API again, and runs checks on healthy nodes, where the results so far call for it.
+// Compare queries the API again and runs checks on healthy nodes, if the results so far require it.
 func (r *Run) Compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if err := r.lookAgain(ctx, client, snap); err != nil {
 		return err
@@ -369,8 +368,8 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	return err
 }
 
-// WaitForOthers waits until all other nodes are done and cleaned up. Call it by defer: even after a panic nothing
-// stays behind there.
+// WaitForOthers waits until all other nodes are done and cleaned up. Call it by defer, so that even a panic leaves
+// nothing behind on them.
 func (r *Run) WaitForOthers() {
 	if r.view != nil {
 		r.view.wait()

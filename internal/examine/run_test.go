@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestNoAnswer has a probe of which no more comes than its own words, as where its log arrives and its streams do
-// not: the next access method is tried. Once it has answered anything, what it said before is reported too.
+// TestNoAnswer has a probe that sends only its log, as if its streams fail: the next access method must be tried. Once
+// the probe has answered, its log must also be reported.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	begins := probe.Event{Type: probe.EventStart, Start: &probe.Start{V: probe.Version}}

@@ -22,10 +22,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// maxLines is what the report of a broken node takes at 80 columns; commands are never broken and count once.
+// maxLines is the maximum length of a broken node's report at 80 columns. Commands are never wrapped, and count once.
 const maxLines = 30
 
-// TestScreens wants the answer of each recorded night on one screen, the first cause in its first line and in its last.
+// TestScreens requires the report of each recorded night on one screen, with the first cause in its first and last
+// line.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	files := nightfile.All()
@@ -65,7 +66,7 @@ var isCommand = regexp.MustCompile(`^ {14}(#|(kubectl|ssh|calicoctl|calico-probe
 // oneLine is a text without its line breaks.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// screenOf is the report of a recorded night as a terminal of 80 columns has it, and the first cause that it wants.
+// screenOf returns the report of a recorded night on a terminal of 80 columns, and its expected first cause.
 func screenOf(t *testing.T, night []byte) (want, screen string) {
 	t.Helper()
 	var stream []byte

@@ -92,7 +92,7 @@ func (s *sweeping) all() []string {
 	return out
 }
 
-// swept is what a run says of a world by the API alone.
+// swept is the result of a run by the API alone, for one world.
 type swept struct {
 	worst   map[string]probe.Status // of each check
 	says    map[string]string
@@ -152,7 +152,7 @@ func (s *sweeping) sweep(t *testing.T, limit time.Duration) *swept {
 	return out
 }
 
-// brokenWorld is a world with something wrong that the API alone can tell, and the check that says so.
+// brokenWorld is a world with a fault that the API alone shows, and the check that reports it.
 type brokenWorld struct {
 	check  string
 	change func(*world)
@@ -257,7 +257,7 @@ func brokenCalico() []brokenWorld {
 	}
 }
 
-// verdict is what the worst of all checks comes to.
+// verdict returns the worst status of all checks.
 func (s *swept) verdict() probe.Status {
 	return slices.MaxFunc(slices.Collect(maps.Values(s.worst)),
 		func(a, b probe.Status) int { return weight(a) - weight(b) })
@@ -312,8 +312,8 @@ func fewAlike(calls []string) []string {
 	})
 }
 
-// TestEachCallFails lets each call fail once that a run makes of the API, in many worlds: in a healthy one in all ways,
-// in others some calls in one of those that take no time. SWEEP=all takes all everywhere.
+// TestEachCallFails lets each API call of a run fail once, in many worlds: in a healthy world in all ways, in other
+// worlds some calls, in a way that takes no time. SWEEP=all tests all calls everywhere.
 func TestEachCallFails(t *testing.T) {
 	t.Parallel()
 	ways := slices.Sorted(maps.Keys(failures))

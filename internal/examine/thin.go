@@ -6,12 +6,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxPeers is the number of other nodes of which a probe gets blocks and tunnel ends in a run over many nodes. With
-// all of them, n probes would each check n: 25 million at 5,000 nodes, more than a pod can hold.
+// maxPeers is the number of other nodes whose blocks and tunnel ends a probe gets in a run over many nodes. Without it,
+// n probes would each check n nodes: 25 million targets at 5,000 nodes, more than a pod can hold.
 const maxPeers = 64
 
-// thinned drops blocks and tunnel ends where a cluster has those of more than maxPeers other nodes. It keeps every
-// n-th, counted from the node itself, so that equally many nodes check each of them.
+// thinned drops blocks and tunnel ends if they belong to more than maxPeers other nodes. It keeps every n-th node,
+// counted from the node itself, so that equally many nodes check each node.
 func thinned(targets []probe.Target, node string) []probe.Target {
 	listed := func(t probe.Target) bool { return t.Kind == probe.KindBlock || t.Kind == probe.KindTunnel }
 	names := []string{node}

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestThinned wants each node looked for by as many others as any, with blocks and tunnels of the same nodes.
+// TestThinned requires that equally many nodes check each node, with blocks and tunnels of the same nodes.
 func TestThinned(t *testing.T) {
 	const nodes = 1000
 	name := func(i int) string { return fmt.Sprintf("n%03d", i) }

@@ -15,8 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestVia wants a list tried in its order and nothing beside it, and one line for what is no
-// list.
+// TestVia requires that a list is tried in its order, without other methods, and one line for an invalid list.
 func TestVia(t *testing.T) {
 	t.Parallel()
 	own := Options{Node: "n", Image: probe.Image, Profile: "quick", FailOn: FailOnFail, Timeout: time.Minute}

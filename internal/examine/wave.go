@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MostStreams is how many logs a wave reads at a time, or how many probes it keeps: each is a connection through the
-// API server to a kubelet.
+// MostStreams limits the logs that a wave reads at a time, and the probes that it keeps. Each is a connection through
+// the API server to a kubelet.
 const MostStreams = 48
 
 // waveStart is the time limit for a probe of a wave to start. --start-timeout extends it.
@@ -37,8 +37,8 @@ type Wave struct {
 	deepened atomic.Int32 // on how many nodes deepen took further steps
 }
 
-// StartWave prepares what the probes of many nodes share. r is the run of the first of them. Before it creates
-// anything it returns Agree's error, or an *injector.PlacementError if no namespace accepts the pods.
+// StartWave prepares what the probes of many nodes share. r is the first node's run. It creates nothing if it returns
+// Agree's error, or an *injector.PlacementError because no namespace accepts the pods.
 func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
 	nodes []*corev1.Node,
 ) (*Wave, error) {
@@ -171,7 +171,7 @@ func fewPeersLost(seen diagnose.Findings) bool {
 	return len(lost) > 0 && 2*len(lost) <= len(all)
 }
 
-// Try has a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
+// Try lets a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
 // reports why the answer is missing.
 func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
 	snap := w.survey.Of(n)

@@ -81,7 +81,7 @@ func stepResult(step diagnose.Step) string {
 	return fmt.Sprintf("%d findings", step.Found)
 }
 
-// countsOf describes what a run has of a check.
+// countsOf describes a run's results of a check.
 func countsOf(read diagnose.Read) string {
 	var parts []string
 	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Info, probe.OK, probe.Unknown, probe.Skip} {

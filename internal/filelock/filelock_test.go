@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestClose wants a file free once it is closed here, also while a copy of it is open, as a
-// child has it that is being started.
+// TestClose requires that a closed file is unlocked, even while a forked child has a copy open.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "lock")

@@ -1,6 +1,6 @@
 //go:build !windows
 
-// Package filelock takes a file for one process alone.
+// Package filelock locks a file for one process.
 package filelock
 
 import (
@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes a file for this process alone until Close; false = another process has it.
-// Where files cannot be locked, as on some network file systems, it counts as taken.
+// Lock locks a file for this process until Close; false = another process holds the lock. If the file system has no
+// locks, as some network file systems, it returns true.
 func Lock(f *os.File) bool {
 	return !errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// Close gives a file free and closes it. To close it alone would not do: a child that is being
-// started has it open until its own program runs.
+// Close unlocks a file and closes it. Closing alone does not suffice: a forked child has the file open until it
+// executes its program.
 func Close(f *os.File) error {
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // where it was never locked there is nothing to give free
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails harmlessly if the file is not locked
 	return f.Close()
 }

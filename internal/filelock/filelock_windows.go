@@ -1,4 +1,4 @@
-// Package filelock takes a file for one process alone.
+// Package filelock locks a file for one process.
 package filelock
 
 import (
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Lock takes a file for this process alone until Close; false = another process has it.
-// Where files cannot be locked, as on some network file systems, it counts as taken. Locked
-// is a byte far behind the file's end, because nobody can read what is locked.
+// Lock locks a file for this process until Close; false = another process holds the lock. If the file system has no
+// locks, as some network file systems, it returns true. It locks one byte far behind the file's end, because Windows
+// blocks reads of locked bytes.
 func Lock(f *os.File) bool {
 	behind := windows.Overlapped{OffsetHigh: math.MaxInt32}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
@@ -19,5 +19,5 @@ func Lock(f *os.File) bool {
 	return !errors.Is(err, windows.ERROR_LOCK_VIOLATION)
 }
 
-// Close gives a file free and closes it.
+// Close unlocks a file and closes it.
 func Close(f *os.File) error { return f.Close() }

@@ -11,12 +11,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// named lists the attributes with their own name. Of those that distinguish nodes equally well, the first wins.
+// named lists the attributes that have a display name. If several attributes distinguish nodes equally well, the first
+// wins.
 var named = []string{
 	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }
 
-// firstAttribute orders attributes, each NAME=VALUE, by which of them is named first.
+// firstAttribute sorts attributes, each NAME=VALUE, by display priority.
 func firstAttribute(a, b string) int {
 	rank := func(attribute string) int {
 		name, _, _ := strings.Cut(attribute, "=")
@@ -28,7 +29,7 @@ func firstAttribute(a, b string) int {
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-// same are redundant labels: those with a name above, their older names, and the node's own name.
+// same lists redundant labels: labels with a name above, their older names, and the node's name.
 var same = []string{
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
@@ -41,7 +42,8 @@ const (
 	maxPair   = 160 // bytes of KEY=VALUE
 )
 
-// attributesOf returns what may set a node apart: its place, its software and its labels. Each is NAME=VALUE.
+// attributesOf returns attributes that may distinguish a node: its location, its software and its labels. Each is
+// NAME=VALUE.
 func attributesOf(n *corev1.Node) []string {
 	info := n.Status.NodeInfo
 	var out []string

@@ -1,13 +1,13 @@
-// Package fleet is one examination of several nodes. A few lists read all of them from the API, the checks and rules
-// of a single run judge each node, and nodes with the same cause form a group. It does not place probes itself
-// (package examine does), and it tries the paths between nodes for package mesh, which judges them.
+// Package fleet examines several nodes in one run. A few list calls read all nodes from the API, the checks and rules
+// of a single run judge each node, and nodes with the same cause form a group. Package examine places the probes. Fleet
+// also tries the paths between nodes for package mesh, which judges the paths.
 //
 //	run, err := fleet.New(client, opts) // a usage error, before any request
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// The sink receives the events of each node like those of a single run, one node after the other. Then come the
-// groups, and last a verdict without a node, which is the fleet's.
+// The sink receives the events of each node like those of a single run, one node after the other. The groups follow,
+// and finally the fleet's verdict, which has no node.
 package fleet
 
 import (
@@ -36,19 +36,19 @@ import (
 type Options struct {
 	examine.Options
 	Nodes  []string // these
-	Select string   // nodes with these labels, like kubectl's -l
+	Select string   // a label selector, like kubectl's -l
 	All    bool     // all nodes
-	// Few, with All, puts probes on only a few nodes of each zone: on some of Among, or if that is empty on some of
-	// the nodes with a fault in the API.
+	// Few, with All, puts probes on only a few nodes of each zone. It takes these from Among, or if Among is empty,
+	// from the nodes with a fault in the API.
 	Few   bool
 	Among []string
-	// Resume is an interrupted run: nodes that it judged are not examined again.
+	// Resume is an interrupted run. The nodes that it judged are not examined again.
 	Resume *report.Saved
 	// Whole refuses to judge any node if a list of the whole cluster failed (cluster.Survey.Unread).
 	Whole bool
 }
 
-// ways are the access methods for several nodes. auto creates a pod on each.
+// methods are the access methods for several nodes. auto creates a pod on each node.
 var methods = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
 
 // Run is one examination of several nodes.
@@ -99,8 +99,8 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 	return r, nil
 }
 
-// Picked returns the IDs of the checks to run: those that the API answers for all nodes at once, and with probes also
-// those that one probe answers alone.
+// Picked returns the IDs of the checks to run: checks that the API answers for all nodes at once, and with probes also
+// checks that a single probe can answer.
 func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	wave, err := client.StartWave(ctx, first, reader, survey, probed)
 	refused, is := errors.AsType[*injector.PlacementError](err)
 	switch {
-	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node: the API's results are worth having
+	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node, report the API's results
 		return r.judgeAll(ctx, r.withoutProbes(survey, refused), nodes, 1, start)
 	case is:
 		return nil, refused.And("--via api creates nothing")
@@ -272,7 +272,7 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// meant reports whether the typed text names a node: by its name or one of its addresses.
+// meant reports whether the typed text is the node's name or one of its addresses.
 func meant(n *corev1.Node, typed string) bool {
 	addr, err := netip.ParseAddr(typed)
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
@@ -310,8 +310,8 @@ func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) erro
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
 
-// conclude reports the groups and the fleet's verdict: the worst of any node's. Where nodes or the groups are
-// missing, the verdict is at best incomplete.
+// conclude reports the groups and the fleet's verdict: the worst of any node's. If nodes or the groups are missing, the
+// verdict is at best incomplete.
 func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
 	groups, crash := grouped(all)
 	if crash != nil {

@@ -28,13 +28,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// world is what an API says of many nodes.
+// world is the API's data about many nodes.
 type world struct {
 	nodes  []corev1.Node
 	leases []coordinationv1.Lease
 	pods   []corev1.Pod
 
-	refuses string // why no pod is created, "" = none is asked for
+	refuses string // why no pod is created, "" = no pod is requested
 }
 
 // add adds a node of a zone; silent is one whose kubelet has not been heard of for a while.
@@ -185,8 +185,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestRefusedEverywhere wants what the API says of each node, incomplete and with the reason, where a policy of the
-// cluster refuses every probe.
+// TestRefusedEverywhere requires each node's API results, incomplete and with the reason, if a cluster policy refuses
+// every probe.
 func TestRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	w, opts := zones(), options()
@@ -226,7 +226,7 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestSuspects wants a probe on what the API says something of, and on three of each zone that seem well.
+// TestSuspects requires a probe on each node with API findings, and on three healthy nodes of each zone.
 func TestSuspects(t *testing.T) {
 	t.Parallel()
 	client, opts := zones().client(t), options()
@@ -267,7 +267,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// TestFew wants a few nodes of each zone: of those that are named, or else of those that the API knows something of.
+// TestFew requires a few nodes of each zone: from the named nodes, or else from the nodes with API findings.
 func TestFew(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -348,7 +348,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestOneOddNode wants a node with a wrong address to be one group of one, and the others to be well.
+// TestOneOddNode requires that a node with a wrong address is a separate group, and that other nodes are healthy.
 func TestOneOddNode(t *testing.T) {
 	t.Parallel()
 	w := &world{}

@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A blamed node has its own fault, and other nodes' findings about it follow from that.
+// A blamed node has a fault that explains other nodes' findings about it.
 type blamed struct {
 	cause      string // the ID of the cause with the highest confidence
 	confidence probe.Confidence
 }
 
-// folding decides which causes of nodes follow from the fault of another node. A cause follows only from one of the
-// same or a higher confidence:
+// folding decides which causes of nodes follow from another node's fault. A cause follows only from a cause of the same
+// or a higher confidence:
 //
 //	a cause about another node  from the fault of that node, unless it is a fault of this node (diagnose.Here)
 //	the two ends of one cause   from the end that alone shows why, or that more nodes agree with
@@ -29,7 +29,7 @@ type folding struct {
 	all    []judged
 	blamed map[string]blamed
 	proven map[string]bool     // the blamed nodes that others report as lost (proven)
-	into   map[string][]string // by node: for each of its causes the node with the underlying fault, "" = none
+	into   map[string][]string // by node: for each cause, the node with the underlying fault, "" = none
 }
 
 func fold(all []judged) *folding {
@@ -65,7 +65,7 @@ func (f *folding) own(n judged, at int) bool {
 	return f.about(n, at) == "" || cause.All().SideOf(n.causes[at].ID) == diagnose.Here
 }
 
-// blame blames a node for the surest of its own causes that no other node's fault explains.
+// blame blames a node for its surest cause that no other node's fault explains.
 func (f *folding) blame(n judged) {
 	delete(f.blamed, n.name)
 	for at, c := range n.causes {
@@ -76,7 +76,7 @@ func (f *folding) blame(n judged) {
 	}
 }
 
-// each calls do for every cause that is about another node and places the fault on a side.
+// each calls do for every cause about another node with its fault on this side.
 func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string)) {
 	for _, n := range f.all {
 		for at, c := range n.causes {
@@ -87,8 +87,8 @@ func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string))
 	}
 }
 
-// foldPairs folds the causes that lie between two nodes. If neither end has its own fault of that confidence, the
-// node with the cause is blamed, or the other end if that is the culprit.
+// foldPairs folds the causes between two nodes. If both ends lack a fault of that confidence, it blames the node with
+// the cause, or the other end if that is the culprit.
 func (f *folding) foldPairs() {
 	own, ends := map[string]blamed{}, f.ends()
 	for name, b := range f.blamed {
@@ -111,7 +111,7 @@ func (f *folding) foldPairs() {
 
 // An end is a node with causes of one rule about other nodes, or the subject of such causes.
 type end struct {
-	others map[string]bool // the nodes at the other end, for causes that both ends have
+	others map[string]bool // the nodes at the other end, for causes on both ends
 	rule   bool            // this node's own answers show what drops the packets (findRule)
 	sure   probe.Confidence
 }
@@ -144,11 +144,11 @@ func (f *folding) ends() ends {
 	return out
 }
 
-// lead is how many more nodes a culprit must have at the other end: a single hostile node can accuse any other one.
+// lead is how many more nodes the culprit must have at its other end: a single hostile node can accuse any node.
 const lead = 2
 
-// culprit reports which of two nodes that accuse each other is at fault: the first, if only its own results show what
-// drops the packets, or if none do and clearly more nodes are at its other end.
+// culprit reports whether the first of two nodes that accuse each other is at fault. It is if only its own results show
+// what drops the packets, or if no results show that and clearly more nodes are at its other end.
 func (e ends) culprit(id, first, second string) bool {
 	a, b := e[id][first], e[id][second]
 	if a == nil || b == nil || surer(b.sure, a.sure) || b.rule {
@@ -157,17 +157,17 @@ func (e ends) culprit(id, first, second string) bool {
 	return a.rule || len(a.others) >= len(b.others)+lead
 }
 
-// findRule are the checks that name the packet filter on a node: a cause that rests on one of them is that node's.
+// findRule lists the checks that name the packet filter on a node. A cause with such evidence belongs to that node.
 var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
 
-// showsRule reports whether a cause rests on the node's own result about what drops the packets.
+// showsRule reports whether a cause's evidence includes the node's own result about what drops the packets.
 func showsRule(c probe.Cause) bool {
 	return slices.ContainsFunc(c.For, func(clue probe.Clue) bool {
 		return clue.Node == "" && slices.Contains(findRule, clue.Check)
 	})
 }
 
-// between returns both ends of a group's cause if it may lie at either, nil otherwise.
+// between returns both ends of a group's cause if the fault may be at either end, else nil.
 func (f *folding) between(g *probe.Group) []string {
 	if g.Example.Cause == nil || cause.All().SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
 		return nil
@@ -192,8 +192,8 @@ func (f *folding) between(g *probe.Group) []string {
 	return out
 }
 
-// foldPaths folds unproven causes into a proven fault: of the node to which their failed paths lead, or of the node
-// that runs the missing servers.
+// foldPaths folds unproven causes into a proven fault of the node to which their failed paths lead, or of the node that
+// runs the missing servers.
 func (f *folding) foldPaths() {
 	for _, n := range f.all {
 		lost := slices.DeleteFunc(n.lost(f.blamed), func(peer string) bool {
@@ -207,8 +207,8 @@ func (f *folding) foldPaths() {
 	}
 }
 
-// unserving returns the faulty node that runs the servers missing from a cause, if each of the cause's failed results
-// points there, "" = none. A Service loses the endpoints of a node whose kubelet is silent.
+// unserving returns the faulty node that runs a cause's missing servers, if all failed results of the cause point to
+// it, "" = none. A Service loses its endpoints on a node with a silent kubelet.
 func (f *folding) unserving(n judged, c probe.Cause) string {
 	of := ""
 	for _, clue := range c.For {
@@ -264,8 +264,8 @@ func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) 
 	return of
 }
 
-// settle assigns blame again once some causes of nodes follow from others. A cause folded into a fault without a
-// group becomes a separate group.
+// settle assigns blame again after causes were folded. A cause folded into a fault without a group becomes a separate
+// group.
 func (f *folding) settle() {
 	for _, n := range f.all {
 		if b, is := f.blamed[n.name]; is && !f.leads(n, b.cause) {
@@ -292,8 +292,8 @@ func (f *folding) leads(n judged, id string) bool {
 	return false
 }
 
-// proven returns the blamed nodes that two other nodes report as lost, or two checks in a run with one other node. A
-// single node could invent a fault by dropping the packets of one other node, and so hide a broken service there.
+// proven returns the blamed nodes that two other nodes report as lost. With only one other node, two of its checks
+// suffice. A single node could drop another node's packets to fake a fault there, and so hide a broken service.
 func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	by := map[string]map[string]bool{}
 	for _, n := range all {
@@ -318,7 +318,7 @@ func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	return out
 }
 
-// nodeIn returns the node of a cause's subject, "NODE" or "NODE ADDRESS", if it is one of some; "" = none of them.
+// nodeIn returns the node in a cause's subject, "NODE" or "NODE ADDRESS", if it is one of the given nodes, else "".
 func nodeIn[T any](about string, nodes map[string]T) string {
 	name, _, _ := strings.Cut(about, " ")
 	if _, is := nodes[name]; is {
@@ -329,7 +329,7 @@ func nodeIn[T any](about string, nodes map[string]T) string {
 
 func surer(a, b probe.Confidence) bool { return rank(a) < rank(b) }
 
-// rank orders confidences, the highest first and no confidence last.
+// rank sorts confidences: the highest first, no confidence last.
 func rank(c probe.Confidence) int {
 	if i := slices.Index(probe.Confidences(), c); i >= 0 {
 		return i
@@ -337,8 +337,8 @@ func rank(c probe.Confidence) int {
 	return len(probe.Confidences())
 }
 
-// lost returns the peers with their own cause that a failed result of this node names. Their cause has at least
-// this node's confidence: a proven cause never follows from a neighbour's symptom.
+// lost returns the peers in this node's failed results that have a cause themselves. The peer's cause has at least this
+// node's confidence: a proven cause never follows from a peer's symptom.
 func (n judged) lost(all map[string]blamed) []string {
 	least := min(rank(probe.Medium), rank(all[n.name].confidence))
 	var out []string

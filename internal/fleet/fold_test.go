@@ -47,7 +47,7 @@ func TestRecordedFleets(t *testing.T) {
 	}
 }
 
-// TestPolicyOfEach wants what policies come to checked for each node of several, as for one.
+// TestPolicyOfEach requires that the effect of policies is checked for each of several nodes, as for one node.
 func TestPolicyOfEach(t *testing.T) {
 	t.Parallel()
 	opts := options()
@@ -60,7 +60,7 @@ func TestPolicyOfEach(t *testing.T) {
 	}
 }
 
-// TestProvenLeads wants a proven cause to take in the symptoms of its neighbours, and never the other way round.
+// TestProvenLeads requires that a proven cause absorbs its neighbours' symptoms, and never the reverse.
 func TestProvenLeads(t *testing.T) {
 	t.Parallel()
 	cause := func(id, about string, c probe.Confidence, seen ...probe.Result) probe.Cause {
@@ -124,8 +124,8 @@ func TestProvenLeads(t *testing.T) {
 	}
 }
 
-// TestProofStays wants the node that itself shows the rule which drops packets named, with that rule, whatever a third
-// node says of the other end and drops of its packets.
+// TestProofStays requires that the node with the packet-dropping rule is named with that rule, regardless of a third
+// node's reports about the other end.
 func TestProofStays(t *testing.T) {
 	t.Parallel()
 	of := func(about string, more ...probe.Clue) probe.Cause {

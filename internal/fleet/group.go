@@ -10,18 +10,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxAbouts bounds how many subjects of a group are named.
+// maxAbouts limits the named subjects of a group.
 const maxAbouts = 5
 
-// maxWitnesses bounds how many witnesses of a group are named: for a dead node these may be all other nodes.
+// maxWitnesses limits the named witnesses of a group: a dead node may have all other nodes as witnesses.
 const maxWitnesses = 100
 
-// apart is how much larger an attribute's share must be in a group than among the other nodes: what half of the
-// others have too distinguishes nothing.
+// apart is how much larger an attribute's share must be in a group than among the other nodes: an attribute of half of
+// the other nodes does not distinguish a group.
 const apart = 0.5
 
 // group groups nodes with the same cause, or with the same failed check that no cause explains. Proven causes come
-// first, then fail, unknown and warn. Within each the larger group comes first, then the higher confidence.
+// first, then fail, unknown and warn. Within each severity, the larger group comes first, then the higher confidence.
 func group(all []judged) []probe.Group {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b judged) int { return strings.Compare(a.name, b.name) })
 	var order []string
@@ -32,7 +32,7 @@ func group(all []judged) []probe.Group {
 			g = &probe.Group{Of: len(all)}
 			found[key], order = g, append(order, key)
 		}
-		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // nodes arrive one by one
+		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // all causes of a node arrive together
 			g.Nodes = append(g.Nodes, n.name)
 		}
 		return g
@@ -90,8 +90,8 @@ func grouped(all []judged) (groups []probe.Group, err error) {
 	return groups, err
 }
 
-// place orders groups: a proven cause of a present fault comes first, and the others follow by the worst result that
-// they rest on. A cause that only keeps probes off nodes tells little about the nodes, and comes after a fault.
+// place sorts groups: a proven cause of a present fault comes first, and the rest is sorted by the worst result in the
+// evidence. A cause that only keeps probes off nodes shows little about the nodes, and comes after faults.
 func place(g probe.Group) int {
 	switch rule := cause.All().Rule(g.Cause); {
 	case g.Confidence != probe.High || rule != nil && rule.Later:
@@ -102,7 +102,7 @@ func place(g probe.Group) int {
 	return -1
 }
 
-// guess is 1 for a cause of low confidence, which never leads a report that has a surer cause.
+// guess is 1 for a cause of low confidence, which never precedes a surer cause in a report.
 func guess(g probe.Group) int {
 	if g.Confidence == probe.Low {
 		return 1
@@ -110,8 +110,8 @@ func guess(g probe.Group) int {
 	return 0
 }
 
-// newNodesFirst moves groups whose nodes are all in earlier groups behind others of the same severity. A report shows
-// only a few groups, and one node with many causes must not hide another node's only cause.
+// newNodesFirst moves a group behind other groups of the same severity if all its nodes are in earlier groups. A report
+// shows only a few groups, and one node with many causes must not hide another node's only cause.
 func newNodesFirst(groups []probe.Group) []probe.Group {
 	seen, again := map[string]bool{}, map[int]bool{}
 	for i, g := range groups {
@@ -139,8 +139,8 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 	return out
 }
 
-// bearWitness adds witnesses to groups: nodes with causes or unexplained results that follow from a node of the
-// group. It also lists the witnesses that are in no group, because the cap on witnesses would hide how many exist.
+// bearWitness adds witnesses to groups: nodes with causes or unexplained results that follow from a node of the group.
+// It also lists the witnesses without a group, because the limit on named witnesses would hide their number.
 func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < maxWitnesses {
@@ -186,7 +186,7 @@ func bearWitness(f *folding, found map[string]*probe.Group) {
 	}
 }
 
-// badness orders groups by the worst result that they rest on: fail, unknown or warn.
+// badness sorts groups by the worst result in the evidence: fail, unknown or warn.
 func badness(g probe.Group) int {
 	worst := len(probe.Statuses())
 	take := func(s probe.Status) { worst = min(worst, slices.Index(probe.Statuses(), s)) }
@@ -211,8 +211,8 @@ func frequent(counts map[string]int) []string {
 	return out[:min(len(out), maxAbouts)]
 }
 
-// common returns the attribute that best separates some nodes from all others, nil if there is none. It needs two
-// nodes or more: a single node differs from others in everything.
+// common returns the attribute that best separates the named nodes from all other nodes, nil if there is none. It needs
+// at least two nodes: a single node differs from other nodes in every attribute.
 func common(all []judged, names []string) *probe.Common {
 	others := len(all) - len(names)
 	if len(names) < 2 || others == 0 {

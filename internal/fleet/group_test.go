@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWitnesses wants what nodes find wrong with another one to stand with what is wrong there, and else by itself.
+// TestWitnesses requires that findings about another node are listed with that node's fault, or alone if it has none.
 func TestWitnesses(t *testing.T) {
 	t.Parallel()
 	cause := func(id, about string) probe.Cause {
@@ -40,7 +40,7 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// TestNoAnswer wants the reason why a node gave no answer, where no cause has it.
+// TestNoAnswer requires the reason why a node did not answer, if no cause contains it.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	none := probe.Found(probe.Unknown, "the kubelet refuses its log")
@@ -56,8 +56,8 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSymptoms wants failed checks of a healthy node folded into the fault of the node that they name, with what rests
-// on them, and nothing else.
+// TestSymptoms requires that a healthy node's failed checks, and their consequences, are folded into the fault of the
+// node that they name. Other results must stay.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	toward := func(check, node string) probe.Result {
@@ -123,7 +123,7 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// TestOrder wants the same groups, with the same examples, in whichever order nodes are done.
+// TestOrder requires the same groups, with the same examples, in any order of finished nodes.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	var all []judged
@@ -141,7 +141,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestManyWitnesses wants a dead node not to make a group as large as the cluster.
+// TestManyWitnesses requires that a dead node does not make a group as large as the cluster.
 func TestManyWitnesses(t *testing.T) {
 	t.Parallel()
 	all := []judged{{name: "dead", causes: []probe.Cause{{ID: "kubelet-silent"}}}}
@@ -157,7 +157,7 @@ func TestManyWitnesses(t *testing.T) {
 	}
 }
 
-// TestAffected lists each node with nothing but symptoms once, and no node that has a fault of its own.
+// TestAffected lists each node with only symptoms once, and no node that has a fault.
 func TestAffected(t *testing.T) {
 	t.Parallel()
 	cause := func(id, about string) probe.Cause {
@@ -180,7 +180,7 @@ func TestAffected(t *testing.T) {
 	}
 }
 
-// TestOneDeadOfMany wants one fault, and all other nodes counted as affected, on a terminal and on a page.
+// TestOneDeadOfMany requires one fault, and that all other nodes count as affected, on a terminal and on a page.
 func TestOneDeadOfMany(t *testing.T) {
 	t.Parallel()
 	const size = 5000
@@ -232,7 +232,7 @@ func TestNewNodesFirst(t *testing.T) {
 	}
 }
 
-// TestGroupingCrashes wants the nodes of a fleet reported where grouping them crashes, and the fleet incomplete.
+// TestGroupingCrashes requires that nodes are reported although grouping crashes, and that the fleet is incomplete.
 func TestGroupingCrashes(t *testing.T) {
 	t.Parallel()
 	f := must.Get(report.Find(report.Formats(), "json"))(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// inFlight is how many nodes run at a time. Each has a pod that starts and waits for its kubelet.
+// inFlight limits the nodes examined at a time. Each has a pod that starts and waits for its kubelet.
 const inFlight = 96
 
 // judged is a node with its verdict.
@@ -31,18 +31,19 @@ type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	// bad are results that are fail, warn or unknown: the unexplained ones, and the evidence of unproven causes
+	// bad has fail, warn and unknown results: unexplained results, and the evidence of unproven causes
 	bad     []probe.Result
 	verdict probe.Verdict
 }
 
-// maxBad bounds the failed results of one check that are kept for a node: any of them shows which peers are lost.
+// maxBad limits the failed results of one check that are kept for a node. Any failed result may show which peers are
+// lost.
 const maxBad = 100
 
-// noProbe are the checks that report why a node has no results of a probe.
+// noProbe lists the checks that report why a node has no probe results.
 var noProbe = []string{probe.CheckPlaced, probe.CheckAnswered}
 
-// unexplained returns one result per check that neither a cause of the node nor one of its peers explains.
+// unexplained returns one result per check that no cause explains, of the node or of its peers.
 func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
 	ids := n.verdict.Unexplained
@@ -61,7 +62,7 @@ func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Resul
 }
 
 // followsFrom returns the lost peer whose cause explains a failed result of this node, "" = none. A result that names
-// no node, such as one of a service or of DNS, may follow from any of the proven ones.
+// no node, such as a Service or DNS result, may follow from any proven peer.
 func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
 	named := r.Facts.Str(probe.FactNode) != ""
 	at := slices.IndexFunc(lost, func(peer string) bool {
@@ -78,7 +79,7 @@ type judging struct {
 	judged
 	events   []probe.Event
 	kept     map[string]int  // bad answers, by check
-	unproven map[string]bool // checks that are evidence of causes that are no proof
+	unproven map[string]bool // checks that are evidence for unproven causes
 }
 
 func newJudging(name string) *judging {
@@ -114,7 +115,7 @@ func (j *judging) Event(ev probe.Event) error {
 
 func bad(s probe.Status) bool { return s == probe.Fail || s == probe.Warn || s == probe.Unknown }
 
-// conclude concludes what was collected of the node.
+// conclude draws the conclusions from the node's results.
 func (j *judging) conclude(c *examine.Collector) error {
 	err := c.Conclude()
 	j.causes = c.Causes
@@ -137,8 +138,8 @@ func (j *judging) report(to report.Sink) error {
 // An asker collects all results of a node.
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
-// slow is the time after which another node starts beside one that is still running: many hanging nodes must not
-// block the others. At most maxBeside times the limit run at once, since each holds its results in memory.
+// slow is the time after which a running node no longer counts towards the limit: many hanging nodes must not block
+// other nodes. At most maxBeside times the limit run at once, since each node holds its results in memory.
 const (
 	slow      = 8 * time.Second
 	maxBeside = 4
@@ -191,7 +192,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	return all, nil
 }
 
-// judge judges a node. If this program panics there, the node is incomplete and the others continue.
+// judge judges a node. If that panics, the node is incomplete and other nodes continue.
 func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.Start) (j *judging, err error) {
 	err = probe.Recovered(func() error { j, err = ask(ctx, n, start); return err })
 	crash, is := errors.AsType[*probe.Crash](err)
@@ -219,12 +220,12 @@ func (r *Run) withoutProbes(s *cluster.Survey, refused error) asker {
 	}
 }
 
-// judgeByAPI judges a node by the survey. late is why a wanted probe is missing, nil if none was wanted. It sends no
-// request, so it still works after the run's timeout.
+// judgeByAPI judges a node by the survey. late is why a requested probe is missing, nil = no probe was requested. It
+// sends no request, so it still works after the run's timeout.
 func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
 ) (*judging, error) {
 	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
-		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
+		return !slices.Contains(cluster.SurveyChecks(), id) // a check for a probe
 	})
 	j := newJudging(n.Name)
 	c := examine.NewCollector(n.Name, j, r.opts.Causes...)
@@ -290,7 +291,7 @@ func (r *Run) show(nodes []*corev1.Node) {
 	r.shown = r.Show(names)
 }
 
-// progress shows a waiting person how many nodes have answered, what failed there, and which took longest.
+// progress shows a waiting user how many nodes answered, what failed there, and which nodes took longest.
 func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
 	const every = 2 * time.Second // between lines
 	done, last, slowest := 0, time.Now(), []string{}

@@ -76,7 +76,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestOverdue wants what the API says of each node though no time is left for probes.
+// TestOverdue requires each node's API results even if no time is left for probes.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	client := zones().client(t)
@@ -122,7 +122,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestManyHang wants nodes that hang not to keep the others waiting.
+// TestManyHang requires that hanging nodes do not delay other nodes.
 func TestManyHang(t *testing.T) {
 	t.Parallel()
 	run := aRun(t, nil)
@@ -166,8 +166,7 @@ func TestResumedAnew(t *testing.T) {
 	}
 }
 
-// TestUnfinished wants a run that is stopped to say what the nodes that were judged have, and not to call it less than
-// a fault.
+// TestUnfinished requires that an interrupted run reports the results of judged nodes, and still reports their faults.
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

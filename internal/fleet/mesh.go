@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MeshOptions describe between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
+// MeshOptions describe how to try paths, and between which nodes: those in Nodes or Select, else all. The profile deep
 // also sends full-size packets.
 type MeshOptions struct {
 	Options
@@ -78,7 +78,7 @@ type trying struct {
 	nodes   []*corev1.Node
 	members []mesh.Node
 	place   map[string]int   // of a node by its name
-	targets [][]probe.Target // the targets on each node that others try to reach
+	targets [][]probe.Target // the targets on each node for other nodes
 	hidden  []error          // why a node has no pod targets
 	shown   *ui.Watch        // nil = no display
 
@@ -88,8 +88,8 @@ type trying struct {
 	sessions sessions
 }
 
-// Mesh tries paths between the nodes in two rounds: first a selection, or all if there are few nodes, then more
-// around those that failed. If a path fails or is unknown, the error is a ui.Exit beside a report.
+// Mesh tries paths between the nodes in two rounds: first a selection, or all paths if there are few nodes, then more
+// paths around the failures. If a path fails or is unknown, it returns a ui.Exit beside the report.
 func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	at, err := r.client.Cluster()
 	if err != nil {
@@ -172,7 +172,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	return t, nil
 }
 
-// noteHidden notes on how many nodes it is unknown whether they have a pod to reach.
+// noteHidden records on how many nodes the pod targets are unknown.
 func (t *trying) noteHidden() {
 	var first error
 	count := 0
@@ -205,7 +205,7 @@ func (r *MeshRun) member(n *corev1.Node) mesh.Node {
 	return out
 }
 
-// twice tries the paths in two rounds. In the first one all nodes also report their BGP sessions.
+// twice tries the paths in two rounds. In the first round, all nodes also report their BGP sessions.
 func (t *trying) twice(ctx context.Context) {
 	first := mesh.Paths(t.members)
 	t.client.Progress("trying %d paths between %d nodes", len(first), len(t.nodes))
@@ -226,7 +226,7 @@ func (t *trying) twice(ctx context.Context) {
 	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == bgp.BGPSession.ID }))
 }
 
-// fails reports whether a path fails in any plane.
+// fails reports whether a path failed in any plane.
 func (t *trying) fails(p mesh.Path) bool {
 	for _, a := range t.answers {
 		if a.trials[p].Failed {

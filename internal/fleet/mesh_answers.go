@@ -57,7 +57,7 @@ func (t *trying) of(plane string) *answers {
 	return a
 }
 
-// expect notes which results are due from a node that completes its plan.
+// expect records which results a node must send to complete its plan.
 func (t *trying) expect(paths []mesh.Path) {
 	for plane, kinds := range targetsOf {
 		if !slices.ContainsFunc(t.run.picked, func(id string) bool { return planes[id] == plane }) {
@@ -73,7 +73,7 @@ func (t *trying) expect(paths []mesh.Path) {
 	}
 }
 
-// take notes the result of a path from a node. With several addresses the worst one counts.
+// take records the result of a path from a node. With several addresses, the worst result counts.
 func (t *trying) take(from int, r probe.Result) {
 	to, known := t.place[r.Facts.Str(probe.FactNode)]
 	if !known || to == from {
@@ -145,7 +145,7 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	return t, isTried
 }
 
-// maxSent is more packets than any check sends. longest is longer than any check waits, in milliseconds.
+// maxSent is above the number of packets of any check. longest is above the wait time of any check, in milliseconds.
 const (
 	maxSent = 1000
 	longest = 60_000
@@ -168,13 +168,13 @@ type bgpReport struct {
 	unknown []string // why some sessions are unknown
 }
 
-// take notes a result about a session, or about BIRD as a whole.
+// take records a result about a session, or about BIRD itself.
 func (t *bgpReport) take(r probe.Result) {
 	peer, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer))
 	switch {
 	case err == nil && r.Facts.Str(bgp.FactState) != "":
-		// A session that Calico did not configure may be down for good reason, so it is only a warning. The same
-		// holds if the API reports the peer's node as not ready.
+		// A session that Calico did not configure may be down for a good reason, so it is only a warning, like a
+		// session with a NotReady node.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
 			t.ends = append(t.ends, mesh.SessionReport{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
@@ -208,7 +208,7 @@ func (s *sessions) add(t bgpReport) {
 	}
 }
 
-// plane matches the sessions of all nodes of the cluster: peers may be nodes outside this run.
+// plane matches the sessions of all nodes in the cluster: a peer may be a node outside this run.
 func (s *sessions) plane(t *trying) mesh.Plane {
 	members, at := slices.Clone(t.members), map[netip.Addr]int{}
 	twice := map[netip.Addr]bool{}
@@ -220,7 +220,7 @@ func (s *sessions) plane(t *trying) mesh.Plane {
 			members = append(members, t.run.member(n))
 		}
 		for _, a := range cluster.Addresses(n) {
-			if had, is := at[a]; is && had != place { // two nodes claim it: its owner is unknown
+			if had, is := at[a]; is && had != place { // two nodes claim the address: its owner is unknown
 				twice[a] = true
 			}
 			at[a] = place

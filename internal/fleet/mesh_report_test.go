@@ -47,8 +47,7 @@ func (t *trying) pinged(from, received int) {
 	t.take(from, r)
 }
 
-// TestMeshVerdict wants nothing to be called healthy where packets are lost, or where it is not known whether there is
-// a pod to reach.
+// TestMeshVerdict requires an unhealthy verdict if packets are lost, or if the pod targets are unknown.
 func TestMeshVerdict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,8 +77,7 @@ func TestMeshVerdict(t *testing.T) {
 	}
 }
 
-// TestMovedHoldsNobodyUp wants the watch of other nodes to go on while the API server is slow to say which pods a node
-// has now.
+// TestMovedHoldsNobodyUp requires that other nodes' watch continues while the API server is slow to list a node's pods.
 func TestMovedHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})

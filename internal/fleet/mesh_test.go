@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestTrials wants each answer to be what it says of a path.
+// TestTrials requires the right trial for each answer about a path.
 func TestTrials(t *testing.T) {
 	t.Parallel()
 	ping := func(status probe.Status, sent, received int) probe.Result {
@@ -70,7 +70,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestHostileTimes wants no number that a node may say to reach what is drawn of it.
+// TestHostileTimes requires that invalid numbers from a node do not reach the drawing.
 func TestHostileTimes(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []float64{-5, -1e308, 1e308, 1e9, 0} {
@@ -83,7 +83,7 @@ func TestHostileTimes(t *testing.T) {
 	}
 }
 
-// TestTelling wants a node's sessions, and to know whether those are all it has.
+// TestTelling requires a node's sessions, and whether the list is complete.
 func TestTelling(t *testing.T) {
 	t.Parallel()
 	session := func(status probe.Status, peer string) probe.Result {
@@ -132,7 +132,7 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestMeshChecks wants every check of a mesh to belong to a plane that reports know.
+// TestMeshChecks requires that every mesh check belongs to a plane of the reports.
 func TestMeshChecks(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{mesh.PlaneBGP: true}

@@ -38,7 +38,7 @@ func (r *Run) fits(own probe.Start) error {
 }
 
 // resumed returns the complete runs of nodes that were judged before, and the remaining nodes. Nodes that did not
-// answer then are among those that remain.
+// answer before are among the remaining nodes.
 func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
 	if r.opts.Resume == nil {
 		return nil, nodes

@@ -53,7 +53,7 @@ func written(t *testing.T, do func(terminal *os.File)) string {
 	return <-text
 }
 
-// TestNodesAreShown wants a terminal to show how many nodes have answered, and what is bad as it comes.
+// TestNodesAreShown requires that a terminal shows how many nodes answered, and bad results as they arrive.
 func TestNodesAreShown(t *testing.T) {
 	var nodes []*corev1.Node
 	for _, name := range []string{"a", "b", "c"} {
@@ -88,7 +88,7 @@ func TestNodesAreShown(t *testing.T) {
 	}
 }
 
-// TestPathsAreShown wants the same of the nodes of a mesh.
+// TestPathsAreShown requires the same for the nodes of a mesh.
 func TestPathsAreShown(t *testing.T) {
 	got := written(t, func(terminal *os.File) {
 		m := pair()

@@ -13,12 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// perZone is how many nodes of each zone count as a few.
+// perZone is how many nodes of each zone are sampled.
 const perZone = 3
 
-// suspects splits nodes into those that are worth a probe and the rest. A node is worth one if the API shows a fault
-// there. A few healthy nodes of each zone join them. If only few are wanted, it takes a few of each zone from the
-// named nodes, or from those with a fault.
+// suspects splits nodes into nodes to probe and the rest. It probes nodes with a fault in the API, and a few healthy
+// nodes of each zone. With Few, it takes a few nodes of each zone from the named nodes, or from the nodes with a fault.
 func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
 ) (probed, rest []*corev1.Node, err error) {
 	ask := r.byAPI(s)

@@ -27,7 +27,7 @@ type Watch struct {
 
 	hearing sync.Mutex // serializes calls of hear
 	reading sync.Mutex
-	read    map[int]time.Time // when a node's pods were read last
+	read    map[int]time.Time // when a node's pods were last read
 }
 
 // Watch prepares probes on all chosen nodes, at most a few dozen. Close ends it.
@@ -56,7 +56,7 @@ func (w *Watch) Nodes() []string {
 func (w *Watch) Close() { w.close() }
 
 // Run tries all paths in each round until the context ends, and passes each node's report to hear, one at a time. A
-// late node, or one without a probe, does not delay the others.
+// late node, or a node without a probe, does not delay other nodes.
 func (w *Watch) Run(ctx context.Context, hear func(mesh.RoundReport)) {
 	w.began, w.hear = time.Now(), hear
 	var all probe.Workers
@@ -66,7 +66,7 @@ func (w *Watch) Run(ctx context.Context, hear func(mesh.RoundReport)) {
 	all.Wait()
 }
 
-// again is the pause before another probe is placed on a node.
+// again is the delay before the next probe is placed on a node.
 const again = 20 * time.Second
 
 // node has one node try its paths.
@@ -159,7 +159,7 @@ func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[
 	return w.trials(ctx, i, results, targets), nil
 }
 
-// trials turns a node's results into trials of its paths to some targets. With several addresses the worst one
+// trials turns a node's results into trials of its paths to the targets. With several addresses, the worst result
 // counts.
 func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targets [][]probe.Target,
 ) map[string][]mesh.Trial {
@@ -189,7 +189,7 @@ func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targe
 	return out
 }
 
-// moved reports whether the targets on a node have changed, and finds the new ones: pods come and go.
+// moved reports whether a node's targets changed, and finds the new targets: pods come and go.
 func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	w.reading.Lock()
 	defer w.reading.Unlock()

@@ -19,12 +19,11 @@ import (
 	"time"
 )
 
-// Access lists the credentials that a client needs: all that are set here. The files may change at any time.
+// Access lists the required credentials: a client needs all that are set. The files may change at any time.
 type Access struct {
-	TokenFile string // one token a line; "" = no tokens
-	// ReadTokenFile has tokens that permit reading but not posting; "" = none. The file may come and go: it is a
-	// secret that not every user creates. If it is unusable, that is logged and it counts as empty, so that alerts
-	// still get in.
+	TokenFile string // one token per line; "" = no tokens
+	// ReadTokenFile has tokens that permit reading but not posting; "" = no such tokens. The file is from an optional
+	// Secret, so it may be missing. An unusable file is logged and counts as empty, so that alerts are still accepted.
 	ReadTokenFile string
 	ClientCA      string // the CA of accepted client certificates, PEM; "" = no client certificates
 	Cert, Key     string // of the server, PEM; "" = no TLS
@@ -101,8 +100,8 @@ func (a *Keeper) tokens(name string) ([][]byte, error) {
 	return out, nil
 }
 
-// readers returns the tokens that permit only reading. posting are those that permit posting too. Problems with the
-// file are logged once, until they change.
+// readers returns the tokens that permit only reading. posting has the tokens that also permit posting. A problem with
+// the file is logged once, until it changes.
 func (a *Keeper) readers(posting [][]byte) [][]byte {
 	if a.ReadTokenFile == "" {
 		return nil
@@ -185,7 +184,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	return nil
 }
 
-// signed requires a certificate of the CA in its present form: the connection may be older than that.
+// signed requires a certificate from the present CA: the connection may be older than the CA file.
 func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	pool, err := a.clients()
 	if err != nil {
@@ -217,7 +216,7 @@ func (a *Keeper) config() *tls.Config {
 	}}
 }
 
-// current reads the files again if they have changed. If they are unusable, the earlier ones stay in use.
+// current reads changed files again. If they are unusable, the earlier content stays in use.
 func (a *Keeper) current() (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,7 +237,7 @@ func (a *Keeper) current() (*tls.Config, error) {
 	return a.tls, nil
 }
 
-// stamp returns a value that changes when the files do.
+// stamp returns a value that changes when a file changes.
 func (a *Keeper) stamp() string {
 	var out strings.Builder
 	for _, name := range []string{a.Cert, a.Key, a.ClientCA} {

@@ -16,20 +16,20 @@ import (
 	"sync"
 )
 
-// How many connections are open at once. Those of clients with credentials (known) and of all others (strangers) are
-// counted separately, so no number of strangers keeps a known client out. One address gets half of either at most.
-// Each connection takes a file descriptor and, with TLS, some 40 KB.
+// Limits of open connections. Clients with credentials (known) and other clients (strangers) have separate limits, so
+// strangers cannot keep known clients out. One address gets at most half of each limit. Each connection needs a file
+// descriptor and, with TLS, some 40 KB.
 const (
 	maxOfKind      = 128
 	maxFromAddress = maxOfKind / 2
 )
 
-// Gate is a listener that bounds its connections. It never makes a new one wait: if there are too many, it closes the
-// oldest stranger of the address with the most connections. So an address with one connection always gets in. Of an
-// address that many clients share (a proxy, NAT), the latest get in.
+// Gate is a listener that bounds its connections. A new connection never waits: if there are too many, Gate closes the
+// oldest stranger of the address with the most connections. So an address with one connection always gets in. If many
+// clients share an address (a proxy, NAT), the latest get in.
 type Gate struct {
 	net.Listener
-	closed func(from net.Addr) // is called for each connection closed for another one
+	closed func(from net.Addr) // called for each connection that is closed for a newer one
 
 	mu   sync.Mutex
 	open map[*entered]struct{}
@@ -50,7 +50,7 @@ func newGate(l net.Listener, closed func(from net.Addr)) *Gate {
 	return &Gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
 }
 
-// network returns what counts as one address: for IPv6 a /64, all of which one machine may own.
+// network returns the range that counts as one address: for IPv6 a /64, because one machine may own all of it.
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -84,8 +84,8 @@ func (e *entered) Close() error {
 	return e.Conn.Close()
 }
 
-// admit counts the connection as a known client's, and reports whether there is room. If known clients have too many,
-// it closes an idle one of theirs, never a busy one.
+// admit counts the connection as a known client's, and reports whether there is room. If there are too many known
+// connections, it closes an idle one, never a busy one.
 func (e *entered) admit() bool {
 	g := e.gate
 	g.mu.Lock()

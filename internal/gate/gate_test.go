@@ -53,8 +53,8 @@ func (g *Gate) has(e *entered) bool {
 	return ok
 }
 
-// TestStrangers wants an address held to its share, and where many addresses take all, one of
-// the address that has the most to go.
+// TestStrangers requires that an address keeps to its share. If many addresses use all connections, the address with
+// the most must lose one.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	g, at, next := gated(t)
@@ -88,8 +88,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestKnownClients wants strangers to take nothing from clients that have shown credentials, the
-// idle ones of these to go before a busy one, and one that comes when all are busy refused.
+// TestKnownClients requires that strangers do not displace known clients, that idle connections close before busy ones,
+// and that a new client is refused if all are busy.
 func TestKnownClients(t *testing.T) {
 	t.Parallel()
 	g, at, next := gated(t)

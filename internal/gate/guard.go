@@ -14,13 +14,13 @@ import (
 
 // Time limits for a request to arrive, and for an idle connection of a client with credentials.
 const (
-	HeaderLimit = 5 * time.Second // also of a TLS handshake
+	HeaderLimit = 5 * time.Second // also for a TLS handshake
 	idleLimit   = 2 * time.Minute
 	MaxHeader   = 16 << 10 // bytes
 )
 
 // Server returns a server for a handler, and a bounded listener. If Access has a certificate, it uses TLS. The caller
-// sets all other limits than those of headers.
+// sets all limits except the header limits.
 func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Server, net.Listener) {
 	bounded := a.Bound(l, o)
 	// One request at a time on a connection: HTTP/2 would permit a stranger hundreds.
@@ -32,7 +32,8 @@ func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Serve
 	}, bounded
 }
 
-// Handshakes is the log for failed handshakes. It is at debug level: any client can cause as many as it likes.
+// Handshakes is the log for failed handshakes. It is at debug level: any client can cause any number of failed
+// handshakes.
 func (a *Keeper) Handshakes() *log.Logger { return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) }
 
 // Bound bounds the connections of a listener.
@@ -90,7 +91,7 @@ func (a *Keeper) Guard(next http.Handler, o Observer) http.Handler {
 	})
 }
 
-// refusedEvery is the interval of log lines about rejected requests: any client can send as many as it likes.
+// refusedEvery is the interval of log lines about rejected requests: any client can send any number.
 const refusedEvery = time.Minute
 
 // refusals counts rejected requests.
@@ -100,7 +101,7 @@ type refusals struct {
 	logged time.Time // time of the last log line
 }
 
-// due counts one more. If a log line is due, it returns how many there were since the last one.
+// due counts a request. If a log line is due, it returns the number of requests since the last log line.
 func (f *refusals) due(now time.Time) (requests int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

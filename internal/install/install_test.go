@@ -132,8 +132,8 @@ func TestServeManifest(t *testing.T) {
 	}
 }
 
-// TestServeAnyCalico requires the rights of 'serve' to suffice wherever calico-node runs: none is bound to the default
-// namespace.
+// TestServeAnyCalico requires that the rights of 'serve' suffice for calico-node in any namespace: no right is bound to
+// the default namespace.
 func TestServeAnyCalico(t *testing.T) {
 	t.Parallel()
 	uses := must.Get(Named(serveUses()...))(t)

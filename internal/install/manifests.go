@@ -21,7 +21,7 @@ type Options struct {
 	Namespace       string
 	CalicoNamespace string
 	Existing        bool             // the namespace exists, and its owner decides what it admits
-	Subjects        []rbacv1.Subject // none = only the roles, for an administrator to bind
+	Subjects        []rbacv1.Subject // nil = only the roles, for an administrator to bind
 }
 
 // Defaults of Options.

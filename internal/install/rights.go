@@ -1,5 +1,5 @@
-// Package install lists the rights that each use of this program needs on a cluster, and makes the manifests that
-// grant exactly these:
+// Package install lists the rights that each use of this program needs on a cluster, and generates manifests with
+// exactly these rights:
 //
 //	Uses, Named -> Objects(Options), ServeObjects(Options, Serve) -> YAML
 //
@@ -33,7 +33,7 @@ var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
 // A Right is one verb on one resource.
 type Right struct {
 	In       Scope
-	Groups   []string // one of them is enough; "" is the core group
+	Groups   []string // one group suffices; "" is the core group
 	Resource string   // with its subresource: pods/attach
 	Names    []string // restricts the right to objects with these names; nil = all
 	Verb     string
@@ -49,11 +49,11 @@ func (r Right) String() string {
 	return r.Verb + " " + name
 }
 
-// A Use is something that this program can do, such as an access method.
+// A Use is a feature of this program that needs rights, such as an access method.
 type Use struct {
 	Name   string
 	Does   string
-	Rights []Right // in addition to those of api, which each use has
+	Rights []Right // in addition to the rights of use api
 	As     string  // the use with the same rights; "" = none
 }
 
@@ -203,8 +203,8 @@ func Names() []string {
 	return out
 }
 
-// People lists the uses for people. It omits those of programs that run unattended, which have accounts of their own,
-// and kubelet, which must be requested by name.
+// People lists the uses for people. It omits the uses of unattended programs, which have separate accounts, and
+// kubelet, which must be requested by name.
 func People() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool {
 		return slices.Contains([]string{"serve", "conditions", "kubelet"}, name)

@@ -180,7 +180,7 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 	return page[min(off-at*pageBytes, int64(len(page))):], nil
 }
 
-// Close does nothing: no connection stays open.
+// Close does nothing: the file needs no open connection.
 func (f *kubeletFile) Close() error { return nil }
 
 // Name is the path on the node.

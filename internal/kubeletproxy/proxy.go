@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Kubelet is a node's kubelet, queried over HTTP through the API server. It serves files below /var/log, lines of the
-// journal, the node's size and its own configuration. Do not trust its answers: a broken or malicious node can send
+// Kubelet is a node's kubelet, queried over HTTP through the API server. It serves files below /var/log, journal lines,
+// the node's size and the kubelet's configuration. Do not trust its answers: a broken or malicious node can send
 // anything.
 type Kubelet struct {
 	Client *http.Client // with the user's credentials; it must not follow redirects

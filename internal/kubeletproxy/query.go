@@ -52,7 +52,7 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 			}
 			found, err := l.units(ctx, names, want)
 			if errors.Is(err, errNoJournal) {
-				continue // of this service: it may belong to another node
+				continue // the line may belong to another service
 			}
 			if err != nil {
 				return nil, err
@@ -122,13 +122,13 @@ func cutLast(text, at string) (before, after string, found bool) {
 // preciseLine matches a line of journalctl --utc --output=short-precise: time, host, program, PID, text.
 var preciseLine = regexp.MustCompile(`^([A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6}) \S+ ([^\s\[\]]+)\[(\d{1,10})\]: (.*)$`)
 
-// entriesOf parses such lines and keeps those of these services. The lines have no year.
+// entriesOf parses journal lines without a year, and keeps the lines of these services.
 func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	var out []journal.Entry
 	for line := range strings.Lines(text) {
 		m := preciseLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		if m == nil {
-			continue // the line continues the one before it, or is journalctl's own
+			continue // the line continues the previous line, or is from journalctl
 		}
 		at, err := time.Parse("2006 Jan 02 15:04:05.000000", fmt.Sprint(now.Year(), " ", m[1]))
 		if err != nil {

@@ -27,7 +27,7 @@ type kubeletSummary struct {
 		Runtime struct{ ImageFs *kubeletFs }
 	}
 
-	devices map[string]*kubeletFs // instead of Fs and ImageFs: what is mounted, by device
+	devices map[string]*kubeletFs // replaces Fs and ImageFs: mounted file systems by device
 	hung    bool                  // the kubelet answers, except for requests that need the container runtime
 	failed  string                // its error for such requests
 }

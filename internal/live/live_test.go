@@ -100,7 +100,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestStays wants a user who went to a path to stay there, and those at the first row to see what is worst now.
+// TestStays requires that a selected path stays selected, and that the first row shows the worst path.
 func TestStays(t *testing.T) {
 	t.Parallel()
 	w := watching(t, 6, 110, 20)
@@ -129,7 +129,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestAwaited wants a screen on which a node is still missing not to say that all work.
+// TestAwaited requires that a screen with a missing node does not report that all paths work.
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	w := &table{title: "t", board: mesh.NewBoard(time.Second, "a", "b"), width: 100, height: 20,
@@ -141,7 +141,7 @@ func TestAwaited(t *testing.T) {
 	}
 }
 
-// TestSmall wants nothing to break, and no line to be too long, whatever the size.
+// TestSmall requires that lines fit at any size, without errors.
 func TestSmall(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {20, 3}, {40, 8}, {79, 24}, {300, 90}} {
@@ -156,7 +156,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestHostile wants what a node or the API says to steer no terminal.
+// TestHostile requires that texts from a node or the API cannot control the terminal.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b]0;x\x07\x1b[2J\nabc\u202e\x9b31m"

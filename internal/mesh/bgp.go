@@ -14,9 +14,9 @@ type SessionReport struct {
 	Saw  string
 }
 
-// Sessions matches both ends of all sessions. A path of this plane is a session as the node at its start reports it.
-// A session with a peer outside the cluster has one end. at maps addresses to nodes. whole lists the nodes that
-// reported all their sessions: if one of them lacks a session that the other end has, its end fails.
+// Sessions matches both ends of all sessions. A path of this plane is a session as reported by the node at its start. A
+// session with an external peer has one end. at maps addresses to nodes. whole lists the nodes that reported all their
+// sessions. If such a node lacks a session that the other end reports, its end fails.
 func Sessions(nodes []Node, reports []SessionReport, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSessions has nodes tell their sessions, each with each and with a peer that is no node, changes what they tell,
-// and wants what is down to be named.
+// TestSessions has nodes report sessions with each other and with an external peer, changes the reports, and requires
+// that failed sessions are named.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	const count = 6
@@ -20,7 +20,7 @@ func TestSessions(t *testing.T) {
 	}
 	tor := netip.MustParseAddr("10.9.9.9")
 	for name, c := range map[string]struct {
-		drop  func(SessionReport) bool // what is not told
+		drop  func(SessionReport) bool // sessions that are not reported
 		down  func(SessionReport) bool
 		quiet int // a node that tells nothing, 0 = none
 		want  []string

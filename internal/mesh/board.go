@@ -20,7 +20,7 @@ type State int
 const (
 	Fails  State = iota // nothing came back in the last round with a result
 	Loses               // some packets of the last round came back, and some did not
-	Silent              // its first node has not reported for more than one round
+	Silent              // the path's first node has not reported for more than one round
 	Works
 )
 
@@ -35,7 +35,7 @@ type RoundReport struct {
 
 // Board keeps the state of paths over the last rounds.
 type Board struct {
-	round int // the last one that has started
+	round int // the last started round
 	late  int // how many rounds late a node may be before its paths become unknown
 	paths map[name]*history
 	lost  map[string]string // nodes without a report, and why
@@ -54,7 +54,7 @@ type history struct {
 	since   time.Time // since when it fails, or works again
 }
 
-// takes is the longest time that a node needs for a round in which nothing comes back.
+// takes is the longest time that a node needs for a round without replies.
 const takes = 5 * time.Second
 
 // NewBoard returns a Board before its first round. every is the interval of rounds, and nodes are those that will
@@ -140,7 +140,7 @@ type Sample struct {
 	RTT      float64 // milliseconds
 }
 
-// Rows returns all paths with a node at either end whose name contains a text, the worst first.
+// Rows returns all paths with a matching node name at either end, worst first.
 func (b *Board) Rows(node string) []Row {
 	var out []Row
 	for n, p := range b.paths {
@@ -204,8 +204,8 @@ func (b *Board) row(n name, p *history) Row {
 	return r
 }
 
-// Spark draws the last rounds, one letter each. The letter shows a packet's time relative to the longest one, an
-// exclamation mark some loss, a cross full loss, and a dot no result.
+// Spark draws the last rounds, one character each. A letter shows the round-trip time relative to the longest one, an
+// exclamation mark partial loss, a cross full loss, and a dot no result.
 func (r Row) Spark(width int) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	var out []rune

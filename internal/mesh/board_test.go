@@ -78,7 +78,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestAwaited wants a board on which a node is still missing not to say that all work.
+// TestAwaited requires that a board with a missing node does not report that all paths work.
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	b := NewBoard(time.Second, "a", "b", "c")
@@ -89,7 +89,7 @@ func TestAwaited(t *testing.T) {
 	}{
 		{RoundReport{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
 		{RoundReport{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
-		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
+		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // the paths from b are unknown
 		{RoundReport{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {
 		b.Add(c.heard)

@@ -44,7 +44,7 @@ func derived() map[string][]string {
 			pairs[Path{min(p.From, p.To), max(p.From, p.To)}] = true
 		}
 		for name, n := range whole {
-			if n < perRack { // the last ones are not full
+			if n < perRack { // the last racks are not full
 				delete(rack, name)
 			}
 		}
@@ -109,7 +109,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0e", share)
 }
 
-// TestDerivation wants the figures of docs/mesh.md to be right.
+// TestDerivation requires that the figures in docs/mesh.md are right.
 func TestDerivation(t *testing.T) {
 	t.Parallel()
 	b := must.Get(os.ReadFile("../../docs/mesh.md"))(t)
@@ -127,8 +127,8 @@ func TestDerivation(t *testing.T) {
 	}
 }
 
-// TestRingFinds breaks in turn each node, each rack, each two zones and many pairs of a cluster that is tried by a
-// ring, and wants each to be named, but for pairs that nobody tries.
+// TestRingFinds breaks each node, each rack, each two zones and many pairs of a cluster tested as a ring. Each fault
+// must be named, except pairs that are not tried.
 func TestRingFinds(t *testing.T) {
 	t.Parallel()
 	nodes := inRacks(120)

@@ -6,11 +6,11 @@
 //
 // Paths and PlaneOf are its entry points. It sends no packet and reads no API.
 //
-// Below fullBelow nodes it tries every pair in both directions. Above, each node tries degree others in a ring, most
-// of them in its zone and the rest in the next zones. A node that is cut off then fails all of its own paths and
-// those of all nodes that try it, some 2*degree. Two zones without a connection fail some across*2 paths for each of
-// their nodes. The ring misses a single broken pair that it does not try: of n nodes it tries degree/(n-1) of the
-// pairs. The second round looks around the failures of the first.
+// Below fullBelow nodes it tries every pair in both directions. Above, the nodes form a ring, and each node tries
+// degree nodes: most in its zone, the rest in the next zones. A disconnected node then fails on all its paths in both
+// directions, some 2*degree. Two zones without a connection fail some across*2 paths for each of their nodes. The ring
+// can miss a single broken pair: of n nodes it tries degree/(n-1) of the pairs. The second round tries paths around the
+// failures of the first round.
 package mesh
 
 import (
@@ -22,7 +22,7 @@ import (
 const (
 	fullBelow = 60 // below this many nodes, every pair is tried
 	within    = 3  // nodes of the same zone that a node tries in a ring
-	across    = 2  // others of other zones
+	across    = 2  // nodes of other zones
 	degree    = within + across
 )
 
@@ -72,8 +72,8 @@ func zoned(nodes []Node) []int {
 	return ring
 }
 
-// next returns the nodes that the node at a place of the ring tries: the next ones of its zone, and for each other
-// zone in turn the node at the corresponding place.
+// next returns the nodes that the node at this place in the ring tries: the next nodes of its zone, and then one node
+// per other zone, at the corresponding place.
 func next(nodes []Node, ring []int, at int) []int {
 	zone := nodes[ring[at]].Zone
 	var own, others []int
@@ -90,7 +90,8 @@ func next(nodes []Node, ring []int, at int) []int {
 	for step := 1; step <= within && step < len(own); step++ {
 		out = append(out, own[(place+step)%len(own)])
 	}
-	// A node without others in its zone tries more elsewhere, and one without other zones more in its own.
+	// A node that is alone in its zone tries more nodes in other zones. Without other zones, it tries more nodes in its
+	// zone.
 	for step := within + 1; len(others) == 0 && len(out) < degree && step < len(own); step++ {
 		out = append(out, own[(place+step)%len(own)])
 	}
@@ -103,8 +104,8 @@ func next(nodes []Node, ring []int, at int) []int {
 	return out
 }
 
-// Around returns the paths of a second round. For each end of a failed path it tries both directions between that
-// node and a few more nodes of each zone, unless they were tried before.
+// Around returns the paths of a second round. For each end of a failed path, it tries both directions between that node
+// and a few more nodes of each zone, unless already tried.
 func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
 	const perZone = 2
 	suspects := map[int]bool{}

@@ -12,10 +12,10 @@ type Finding struct {
 	Plane     string   `json:"plane"`           // of the paths
 	Kind      string   `json:"kind"`            // one of kinds
 	Names     []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
-	Direction string   `json:"way,omitempty"`   // in or out, where only those paths fail
+	Direction string   `json:"way,omitempty"`   // in or out, if only paths in this direction fail
 	Failed    int      `json:"failed"`          // how many of its paths fail
 	Of        int      `json:"of"`              // how many of its paths were tried
-	Paths     []Ends   `json:"paths,omitempty"` // those that fail and that no finding before it has
+	Paths     []Ends   `json:"paths,omitempty"` // failed paths that no earlier finding has
 }
 
 // Ends are the names of both ends of a path.
@@ -90,8 +90,8 @@ type suspect struct {
 	left   int    // number of failed paths that no finding explains yet
 }
 
-// judge finds what the failed paths have in common. It first takes the group that explains the most of them, or of
-// two equal ones the smaller. Each path is explained once. failed has an entry for each path that was tried.
+// judge finds what the failed paths have in common. It repeatedly takes the suspect that explains the most failed
+// paths, the smaller of two equal suspects. Each path is explained once. failed has an entry for each tried path.
 func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
@@ -163,8 +163,8 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 	return all, of
 }
 
-// fits reports whether a suspect explains its paths. It does not if too many of them work, or if something smaller
-// explains as much: one pair, or one node.
+// fits reports whether a suspect explains its paths. It does not if too many of its paths work, or if one pair or one
+// node explains as much.
 func (s *suspect) fits(open map[Path]bool) bool {
 	if float64(len(s.failed)) < minFailed*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false

@@ -69,7 +69,7 @@ func TestAroundMany(t *testing.T) {
 	}
 }
 
-// TestJudge breaks something, tries the paths, and wants it named.
+// TestJudge breaks a part, tries the paths, and requires that the report names it.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	zone := func(nodes []Node, i int) string { return nodes[i].Zone }

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 )
 
-// How many failures the page lists on their own. Its matrices show all of them.
+// How many failures the page lists individually. The matrices show all failures.
 const (
 	pageFindings = 20
 	pageTrials   = 8 // of a finding or a node, for each plane
@@ -168,9 +168,9 @@ func (r Report) findings() (out []page.Cause, left int) {
 	return out, left
 }
 
-// members returns the nodes of the page. A node is at fault if a finding names it. It also is if a finding names its
-// rack or zone and it has failed paths: a single failed path proves nothing, since every node has one to a dead node.
-// If all paths fail, every node is at fault.
+// members returns the nodes of the page. A node is at fault if a finding names it, or if a finding names its rack or
+// zone and it has failed paths. A single failed path proves nothing: every node has a failed path to a dead node. If
+// all paths fail, every node is at fault.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPage wants the node that is cut off to be at fault, those that only do not reach it not to be, and what two
-// planes have found to be told once.
+// TestPage requires that the disconnected node is at fault, that nodes that only cannot reach it are not, and that a
+// finding of two planes is listed once.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	const cut = 7
@@ -67,7 +67,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOfAll wants a mesh of which no path works to be told as that, not by its first node, and no node to be well.
+// TestPageOfAll requires that a mesh without a working path is reported as such, not by its first node, and that no
+// node is healthy.
 func TestPageOfAll(t *testing.T) {
 	t.Parallel()
 	nodes, trials := cluster(6, 1), map[Path]Trial{}
@@ -88,7 +89,7 @@ func TestPageOfAll(t *testing.T) {
 	}
 }
 
-// TestPageOfPeer wants the sessions with a peer that is no node to be evidence too.
+// TestPageOfPeer requires that sessions with an external peer also count as evidence.
 func TestPageOfPeer(t *testing.T) {
 	t.Parallel()
 	nodes := cluster(3, 1)
@@ -109,8 +110,7 @@ func TestPageOfPeer(t *testing.T) {
 	}
 }
 
-// TestJSONIsBounded wants a plane with more paths than there is room for to keep those that fail, and to say how many
-// it lacks.
+// TestJSONIsBounded requires that a plane with too many paths keeps the failed paths, and reports how many are omitted.
 func TestJSONIsBounded(t *testing.T) {
 	t.Parallel()
 	p := Plane{Name: PlaneBGP}

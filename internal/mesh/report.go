@@ -57,7 +57,7 @@ type Plane struct {
 // maxTrials bounds the paths of a plane in JSON: in a full BGP mesh each node has a session with each other one.
 const maxTrials = 100_000
 
-// MarshalJSON omits paths beyond the limit, working ones before failed ones.
+// MarshalJSON omits paths above the limit: first working paths, then failed paths.
 func (p Plane) MarshalJSON() ([]byte, error) {
 	type plain Plane
 	if more := len(p.Trials) - maxTrials; more > 0 {

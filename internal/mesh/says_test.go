@@ -2,7 +2,7 @@ package mesh
 
 import "testing"
 
-// TestPairSays wants both directions of a pair told as both, and one as what it is.
+// TestPairSays requires that a pair's report states whether one or both directions fail.
 func TestPairSays(t *testing.T) {
 	f := Finding{Kind: KindPair, Names: []string{"node-a", "node-b"}, Failed: 2, Of: 2}
 	if got := f.Says(); got != "between node-a and node-b: 2 of 2 paths fail" {

@@ -156,7 +156,7 @@ func (p Plane) write(s *sheet, nodes []Member) {
 	var lines []string
 	for i, f := range p.Findings {
 		line := f.Says()
-		if i < shownFindings { // others have no line
+		if i < shownFindings { // further findings have no line
 			line += strings.TrimSuffix(": "+p.why(f), ": ")
 		}
 		lines = append(lines, line)

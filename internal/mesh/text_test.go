@@ -75,7 +75,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestSum wants what was found before the reason why a run did not come to its end, and each place counted once.
+// TestSum requires the findings before the reason for an incomplete run, and that each place counts once.
 func TestSum(t *testing.T) {
 	t.Parallel()
 	cut := func(p Path) bool { return p.From == 7 || p.To == 7 }
@@ -108,7 +108,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestNext wants the command to choose the nodes that a finding is about.
+// TestNext requires that the command selects the nodes of a finding.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	var nodes []Member

@@ -9,9 +9,9 @@ import (
 
 // A decision is the result of all policies for some packets.
 type decision struct {
-	By     string // the policy that denies them, "" = they may pass
-	chosen bool   // a rule with conditions denies them; false = no rule allows them
-	rule   *rule  // which rule of it denies them; nil = no rule allows them
+	By     string // the policy that denies the packets, "" = they may pass
+	chosen bool   // a rule with conditions denies the packets; false = no rule allows them
+	rule   *rule  // the policy's rule that denies the packets; nil = no rule allows them
 	held   bool   // at least one policy applies
 }
 
@@ -49,9 +49,9 @@ func (p Policies) receives(f *Flow) decision {
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
-// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier with policies that apply
-// but do not decide denies at its end. Calico's versions differ in the order of two policies with the same order
-// field. So if one of them denies and the other may not, the result is not sure.
+// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier denies the packet if its
+// policies apply but no rule matches. Calico's versions sort policies with the same order field differently. If one
+// such policy denies and another may not deny, the result is not certain.
 func (p Policies) decide(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
 	held := false
 	for rest := p.List; len(rest) > 0; {

@@ -16,11 +16,11 @@ func (d *Destination) flowTo(from End) *Flow {
 
 // How a policy blocks DNS queries of pods.
 const (
-	dnsUnlisted = "unlisted" // egress to others is allowed, and no rule allows the DNS
+	dnsUnlisted = "unlisted" // egress to other destinations is allowed, but no rule allows DNS
 	DNSDenied   = "denied"   // a rule for certain networks or pods denies it
 	DNSMissed   = "missed"   // a rule for the DNS port does not match it
 	DNSShut     = "shut"     // a policy of the DNS's own pods does not allow the pods
-	dnsNowhere  = "nowhere"  // egress is allowed only to addresses, and the DNS has others
+	dnsNowhere  = "nowhere"  // egress is allowed only to addresses that are not the DNS server's
 	DNSNoEgress = "noegress" // no egress is allowed
 )
 
@@ -109,7 +109,6 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	return by
 }
 
-// HTTPSPort is the port of a sample flow, for the question whether all outgoing traffic is denied. It must not be one
-// of Felix's failsafe ports, which stay open whatever the policies deny. The defaults do not include 443
-// (felix/config).
+// HTTPSPort is the port of a sample flow that shows whether all outgoing traffic is denied. It must not be one of
+// Felix's failsafe ports, which stay open under any policy. The defaults do not include 443 (felix/config).
 const HTTPSPort = 443

@@ -38,8 +38,8 @@ type Flow struct {
 type End struct {
 	unknown   bool // any sender or receiver
 	Namespace string
-	Labels    map[string]string // those that Calico has of a pod, without its namespace's and its account's
-	Addrs     []netip.Addr      // its own, as policies see them
+	Labels    map[string]string // a pod's labels in Calico, without namespace and ServiceAccount labels
+	Addrs     []netip.Addr      // the addresses that policies match
 	Also      []netip.Addr      // other addresses at which it may be queried instead
 	Cached    bool              // a cache on the node may answer instead, at an unknown address
 	Hinted    []netip.Addr      // addresses before translation, which a rule may use for it

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// On returns what may deny packets of a pod with these labels, as attributes of a target. It returns none if nothing
+// On returns the policies that may deny packets of a pod with these labels, as target attributes; nil if no policy
 // does.
 func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	with := withCalicos(namespace, of)
@@ -80,8 +80,8 @@ func (p Policies) ByLabels() string {
 	return ""
 }
 
-// BySource names the policy that lets only certain pods reach pods with these labels. It is "" if no policy does, if
-// some rule admits others too, and if not all policies could be evaluated.
+// BySource names the policy that lets only certain pods reach pods with these labels. It is "" without such a policy,
+// if a rule also admits other sources, or if some policies could not be evaluated.
 func (p Policies) BySource(namespace string, of map[string]string) string {
 	if p.Unread != nil || p.Other != nil {
 		return ""

@@ -3,8 +3,8 @@
 //	OfKubernetes, OfCalico, NewSet -> Policies.Sort -> On(pod), Sends(flow), WithoutDNS(pod, servers), AtHost(labels)
 //
 // It reports a denial only if it is certain: if the answer depends on something unknown, the packets may pass. "Denied"
-// has this meaning everywhere in this package. It sends no request to the API: package cluster reads the objects, and
-// keeps them as Policies.
+// has this meaning everywhere in this package. It sends no API requests: package cluster reads the objects and stores
+// them in Policies.
 package netpolicy
 
 import (

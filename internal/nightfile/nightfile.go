@@ -1,5 +1,5 @@
-// Package nightfile finds the recorded nights: runs on broken and healthy nodes, each with the causes that it has to
-// have. A night is kept beside the causes of its subject, and tests of other packages read it too.
+// Package nightfile finds the recorded nights: runs on broken and healthy nodes, each with its expected causes. A night
+// is stored beside its subject's causes, and tests of other packages also read it.
 package nightfile
 
 import (
@@ -12,7 +12,7 @@ import (
 // All returns the paths of all nights, sorted by name.
 func All() []string { return find("*") }
 
-// Path returns the path of one night, "" where there is none of that name.
+// Path returns the path of the night with this name, "" if it does not exist.
 func Path(name string) string {
 	found := find(name)
 	if len(found) != 1 {

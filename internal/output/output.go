@@ -216,8 +216,8 @@ func (out *Place) openFile() error {
 	return nil
 }
 
-// infoOf identifies a file or a pipe, whatever its name. It returns nil for terminals and devices such
-// as /dev/null, which several outputs may share.
+// infoOf identifies a file or a pipe under any name. It returns nil for terminals and devices such as /dev/null, which
+// several outputs may share.
 func infoOf(x any) fs.FileInfo {
 	if w, ok := x.(io.Writer); ok {
 		x = prompt.Bare(w)
@@ -260,8 +260,8 @@ func (o *Set) Lives() bool {
 	return slices.ContainsFunc(o.to, func(out *Place) bool { return out.file == "" && out.Format.Lives })
 }
 
-// Until bounds the wait for a reader that does not read, such as a pager left open: after the end
-// of ctx, a write may take at most slack.
+// Until bounds the wait for a reader that stopped reading, such as an open pager: after ctx ends, a write may take at
+// most slack.
 func (o *Set) Until(ctx context.Context) { o.ctx = ctx }
 
 // slack is for slow readers, and for reports that are written after a timeout.

@@ -60,7 +60,7 @@ func TestALostOutputLosesNoOther(t *testing.T) {
 	}
 	o, sink = opened(fullDisk{})
 	err = sink.Event(verdict)
-	if err == nil { // nobody hears: the run can end
+	if err == nil { // without a reader, the run can end
 		t.Error("a run goes on for nobody")
 	}
 	if err := o.Close(err); err == nil || err.Error() != "-o table to stdout: no space left on device" {

@@ -15,8 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Write writes the output of a format. After an error, this output stays silent while the
-// others continue.
+// Write writes the output of a format. After an error it writes no more, and the other outputs continue.
 func (out *Place) Write(b []byte) (int, error) {
 	if out.err != nil {
 		return 0, out.err
@@ -114,9 +113,9 @@ func (o *Set) FilesSink() report.Sink {
 	})
 }
 
-// Close closes the files and returns the verb's error. A failed output means exit code 1 whatever
-// the verdict, because a user may read only that file. A closed stdout is not a failure; if there was
-// no other output, the error is ui.ErrReaderGone.
+// Close closes the files and returns the verb's error. A failed output means exit code 1 with any verdict, because a
+// user may read only that file. A closed stdout is not a failure; if there was no other output, the error is
+// ui.ErrReaderGone.
 func (o *Set) Close(came error) error {
 	for _, out := range o.to {
 		if len(out.docs) > 0 && out.err == nil {

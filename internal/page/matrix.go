@@ -51,9 +51,9 @@ type group struct {
 
 // How much of a matrix is shown at once. script.js has the same numbers.
 const (
-	maxSingle = 40 // up to so many nodes, each has its own row
-	maxBad    = 30 // of more nodes, the failing ones with their own row
-	maxBlocks = 10 // and the rows that the others share
+	maxSingle = 40 // up to this many nodes, each has a separate row
+	maxBad    = 30 // with more nodes, the number of failing nodes with a separate row
+	maxBlocks = 10 // the number of rows shared by the other nodes
 	denseFrom = 12 // columns
 )
 
@@ -108,7 +108,7 @@ func (m *Matrix) groups(nodes []Node) []group {
 	return m.split(nodes)
 }
 
-// split gives each node with a failing path its own row, worst first, and groups the others.
+// split returns a separate row for each node with a failed path, worst first, and groups the other nodes.
 func (m *Matrix) split(nodes []Node) []group {
 	failed := make([]int, len(nodes))
 	for _, p := range m.Paths {
@@ -182,7 +182,7 @@ func (c cell) colour() string {
 	case c.Tried == 0:
 		return "none"
 	case c.Failed > 0:
-		return fmt.Sprintf("bad%d", 1+(c.Failed*3)/c.Tried) // bad4 = all of them
+		return fmt.Sprintf("bad%d", 1+(c.Failed*3)/c.Tried) // bad4 = all failed
 	case c.Open > 0:
 		return "open"
 	case c.Lossy > 0:
@@ -244,7 +244,7 @@ func (m *Matrix) plane(nodes []Node) plane {
 
 // plane holds the paths of one matrix, in columns.
 type plane struct {
-	Rows  []group        `json:"rows"` // those of the page's grid
+	Rows  []group        `json:"rows"` // the rows of the page's grid
 	From  []int          `json:"f"`
 	To    []int          `json:"t"`
 	Words string         `json:"w"`            // a letter for each: o, w, u or x

@@ -64,7 +64,7 @@ type Block struct {
 
 // Paste is a list of commands to copy together.
 type Paste struct {
-	Note     string // shown above them, "" = none
+	Note     string // shown above the part, "" = no note
 	Commands []string
 }
 

@@ -10,7 +10,7 @@ import (
 // How much a page shows without script.
 const (
 	staticNodes = 12      // nodes with a row
-	maxDrawn    = 40      // zones with their own picture
+	maxDrawn    = 40      // zones with a separate picture
 	maxNames    = 150_000 // bytes of a list of names
 )
 

@@ -27,7 +27,7 @@ type packed struct {
 	Left string // the parts omitted to keep the file small
 }
 
-// pack returns the packed data for the script, nil if there is none. It omits more and more parts until the rest fits.
+// pack returns the packed data for the script, nil = no data. It omits parts until the rest fits.
 func pack(p Page) (*packed, error) {
 	d := data{Nodes: p.Nodes, Classes: classes}
 	for _, part := range p.Parts {

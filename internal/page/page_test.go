@@ -139,7 +139,7 @@ func same(t testing.TB, original, ours interface{ Execute(io.Writer, any) error 
 	}
 }
 
-// TestContexts wants a text to be escaped as html/template does it wherever one can be, also where no page has one.
+// TestContexts requires that texts are escaped as by html/template in every context, even unused ones.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	const text = `<a href="{{.}}" title='{{.}}' data-a={{.}} onclick="f({{.}}, '{{.}}')" style="color: {{.}}">{{.}}</a>` +
@@ -154,7 +154,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestHostile wants no text to make an element, an attribute, a class, a link or a script, wherever it stands.
+// TestHostile requires that a text in any place cannot create an element, an attribute, a class, a link or a script.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	want := skeleton(t, write(t, filled("plain")))
@@ -176,7 +176,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// TestPolicy wants the style and the script of a page to be those whose sums its policy has.
+// TestPolicy requires that the policy contains the hashes of a page's style and script.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	text := write(t, filled("plain"))
@@ -198,7 +198,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestScript wants the script to make no more than texts of what nodes said, and to ask for nothing.
+// TestScript requires that the script only creates text from nodes' reports, and sends no request.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	for _, never := range []string{"innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(",
@@ -209,7 +209,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestAssets wants style and script to stay small.
+// TestAssets requires that style and script stay small.
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	if n := len(style) + len(script); n > 40_000 {
@@ -233,8 +233,8 @@ func unpacked(t *testing.T, text string) data {
 	return d
 }
 
-// TestSize has thousands of nodes say what cannot be compressed, and wants the page to stay small and to say what it
-// lacks; nothing where all of it fits.
+// TestSize has thousands of nodes send incompressible data. The page must stay small and report what is omitted, or
+// omit nothing if all of it fits.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -289,7 +289,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestSquares wants each node to have a square of the colour of its word, at its place.
+// TestSquares requires a square for each node, at its place, in the colour of its verdict.
 func TestSquares(t *testing.T) {
 	t.Parallel()
 	var nodes []Node
@@ -324,7 +324,7 @@ func TestSquares(t *testing.T) {
 	}
 }
 
-// TestGrid wants a matrix by zones, and of few nodes by node, the worst first.
+// TestGrid requires a matrix by zones, or by nodes if there are few, worst first.
 func TestGrid(t *testing.T) {
 	t.Parallel()
 	make := func(n, zones int) ([]Node, *Matrix) {
@@ -368,7 +368,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestTopology wants sessions told by both ends to be one, hubs in the middle, and what is down by itself.
+// TestTopology requires that a session from both ends is drawn once, hubs are in the middle, and failed sessions
+// separate.
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	both := &Topology{Sessions: []Session{{A: "a", B: "b", Kind: "IPv4", Up: true}, {A: "b", B: "a", Kind: "IPv4"},

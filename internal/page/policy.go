@@ -13,7 +13,7 @@ var style string
 var script string
 
 // Policy is the Content-Security-Policy of a page. The browser loads nothing and runs only our script, even if a node's
-// text escaped the template. A file has it as a meta element, HTTP also as a header.
+// text escaped the template. A file contains the policy in a meta element. HTTP also sends it as a header.
 var Policy = "default-src 'none'; style-src 'sha256-" + sum(style) + "'; script-src 'sha256-" + sum(script) +
 	"'; base-uri 'none'; form-action 'none'"
 

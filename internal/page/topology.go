@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one. Nodes with far more
-// sessions than others, such as route reflectors, and nodes with sessions that are down are drawn on their own.
+// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one node. Nodes with far
+// more sessions than usual, such as route reflectors, and nodes with failed sessions are drawn separately.
 type Topology struct {
 	Places   []Place
 	Sessions []Session
@@ -26,7 +26,7 @@ type Session struct {
 
 // How much is drawn: more would be unreadable.
 const (
-	maxPlaces = 16 // each on its own
+	maxPlaces = 16 // places that are drawn individually
 	maxHubs   = 8
 	maxDown   = 8 // nodes with sessions that are down
 	maxZones  = 12
@@ -43,7 +43,7 @@ type vertex struct {
 	LabelY      int
 	Anchor      string
 	zone        string
-	within, bad int // sessions between its places, and how many of them are down
+	within, bad int // sessions between its places, and how many are down
 }
 
 // edge holds the sessions between two vertices.
@@ -72,7 +72,7 @@ type graph struct {
 	up     map[link]bool
 	order  []link
 	ends   []int // number of sessions of each place
-	down   []int // how many of them are down
+	down   []int // number of sessions that are down
 }
 
 func (t *Topology) graph() *graph {
@@ -226,7 +226,7 @@ func (g *graph) hubs() []int {
 	return out[:min(len(out), maxHubs)]
 }
 
-// place puts the hubs into the middle and the others on an ellipse around them, each zone together.
+// place puts hubs in the middle and the other nodes on an ellipse around them, grouped by zone.
 func (d *drawing) place() {
 	var hubs, ring []*vertex
 	for _, v := range d.Vertices {

@@ -161,8 +161,8 @@ func namespaceOf(target string) string {
 	return namespace
 }
 
-// enterable reports which of the containers, as NAMESPACE/POD/CONTAINER, access method exec would use: the first one
-// that the user may enter. If calico-node does not run, other namespaces have candidates too.
+// enterable returns the container, as NAMESPACE/POD/CONTAINER, that access method exec would use: the first that the
+// user may enter. If calico-node does not run, other namespaces also have candidates.
 func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
 		return probe.Found(probe.Unknown, "container %s exists; shell untested: a run tests it", targets[i])
@@ -253,8 +253,8 @@ func hasEmbedded(packed []byte, arch string) probe.Result {
 	return probe.Found(probe.OK, "this client has an embedded probe for %s (%d KB)", arch, len(packed)>>10)
 }
 
-// login logs in by ssh if the user requested ssh, as a run would. Else it connects to nothing and checks only ssh's
-// configuration: most nodes are unreachable by ssh, and it would take ten seconds to find out.
+// login logs in over ssh like a run, if the user requested ssh. Otherwise it checks only ssh's configuration and does
+// not connect: most nodes are unreachable over ssh, and an attempt would take ten seconds.
 func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result {
 	if p.asksSSH() && len(o.Embedded) > 0 {
 		if err := injector.RehearseSSH(ctx, o); err != nil {

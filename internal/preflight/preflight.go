@@ -33,7 +33,7 @@ import (
 type Preflight struct {
 	client *examine.Client
 	opts   examine.Options
-	named  []string // named by the user; none = those of auto, of which one is enough
+	named  []string // named by the user; nil = the methods of auto, of which one suffices
 
 	reader *cluster.Client
 	writer *injector.Client

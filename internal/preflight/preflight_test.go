@@ -182,7 +182,7 @@ func TestShellRehearsed(t *testing.T) {
 		status  probe.Status
 		says    string
 		pods    int
-		jobs    string // in which namespace the clean-up job was asked about
+		jobs    string // the namespace in the review of the clean-up job
 	}{
 		"admitted": {method: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and so is the privileged pod of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
 		"no privileged one": {method: useShell, refuses: func(pod corev1.Pod) string {
@@ -240,7 +240,7 @@ func TestShellRehearsed(t *testing.T) {
 // TestPreflightOfEachMethod requires a result for each use that places a probe, besides its rights.
 func TestPreflightOfEachMethod(t *testing.T) {
 	t.Parallel()
-	config := &rest.Config{Host: "https://127.0.0.1:1"} // where nobody listens
+	config := &rest.Config{Host: "https://127.0.0.1:1"} // a closed port
 	reader := must.Get(cluster.NewClient(config, ""))(t)
 	writer := must.Get(injector.NewClient(config))(t)
 	p := of(t, "", &examine.Recorder{})
@@ -273,8 +273,8 @@ func TestEnterable(t *testing.T) {
 	}
 }
 
-// TestMissingNamespace requires a missing namespace of -n to be a fault, because a run would end there, whatever else
-// works.
+// TestMissingNamespace requires that a missing namespace of -n is a fault, because a run would end there, even if all
+// else works.
 func TestMissingNamespace(t *testing.T) {
 	t.Parallel()
 	missing := &injector.PlacementError{

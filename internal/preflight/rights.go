@@ -26,7 +26,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		if err != nil {
 			return err
 		}
-		own := uses[len(uses)-1].Rights // those of api are checked once, under its own name
+		own := uses[len(uses)-1].Rights // the rights of api are checked once, under the name api
 		if method == injector.MethodSSH {
 			continue
 		}

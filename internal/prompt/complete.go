@@ -99,7 +99,7 @@ func Matching(texts []string, typed string) []string {
 
 // meant returns the text that the user probably meant; "" = none.
 func meant(texts []string, typed string) string {
-	best, by := "", len(typed)/3+1 // one of three letters may be wrong
+	best, by := "", len(typed)/3+1 // one in three letters may be wrong
 	for _, t := range texts {
 		if d := suggest.Distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
 			best, by = t, d

@@ -111,8 +111,8 @@ type typedLine struct {
 	broke any
 }
 
-// Read reads one line. It returns io.EOF if the terminal was closed, ErrDropped for a discarded line, ErrIdle without
-// input for too long, and the cause of ctx.
+// Read reads one line. Its errors are io.EOF (terminal closed), ErrDropped (line discarded), ErrIdle (no input for too
+// long), and the cause of ctx.
 func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration,
 	complete liner.WordCompleter) (string, error) {
 	if e.lost {

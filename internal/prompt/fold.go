@@ -38,7 +38,7 @@ func fold(text string, width int) string {
 }
 
 // Fold wraps lines that are wider than width between words; 0 = never. indent returns the columns to indent a line's
-// continuation with; -1 keeps the line whole. Words that are too long stay whole. Colours take no columns.
+// continuation with; -1 keeps the line whole. Words that are too long stay whole. Colours have no width.
 func Fold(text string, width int, indent func(line string) int) string {
 	if width < narrowest {
 		return text

@@ -65,8 +65,8 @@ func (h *History) Add(line string) error {
 	return nil
 }
 
-// replace atomically replaces the file with these lines, and with those that other sessions appended after its first
-// size bytes were read.
+// replace atomically replaces the file with these lines. It keeps lines that other sessions appended after the first
+// size bytes.
 func (h *History) replace(old *os.File, size int64, lines []string) error {
 	f, err := os.CreateTemp(filepath.Dir(h.path), "."+filepath.Base(h.path)+"-") // mode 0600
 	if err != nil {

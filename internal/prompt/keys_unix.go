@@ -75,7 +75,7 @@ func (k *keys) next(buf []byte) (int, error) {
 
 func (k *keys) wanted() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.on }
 
-// take reads the available keys, unless no prompt wants them: then they are for the running command.
+// take reads the available keys if a prompt wants them. Otherwise they belong to the running command.
 func (k *keys) take(buf []byte, ready bool) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// local returns a local command that ends with ctx. Its shell survives a Ctrl-C, which programs such as less handle in
-// another way.
+// local returns a local command that ends with ctx. Its shell survives a Ctrl-C, because programs such as less handle
+// Ctrl-C themselves.
 func local(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT\n"+command)
 	cmd.Cancel = func() error { // the shell would keep the signal from a pager, which would then keep the terminal
@@ -25,7 +25,7 @@ func local(ctx context.Context, command string) *exec.Cmd {
 	return cmd
 }
 
-// below returns the descendants of a process; none if this machine does not show them.
+// below returns the descendants of a process; nil if this machine hides them.
 func below(pid int) []int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -81,8 +81,8 @@ func (s *Shell) Find(l Line) (*Command, error) {
 	return c, nil
 }
 
-// Script runs commands without a prompt. If one of them is invalid, it runs none. It passes every
-// error to each, and only stops at ErrExit or when ctx ends.
+// Script runs commands without a prompt. If a command is invalid, it runs no command. It passes every error to each,
+// and stops only at ErrExit or when ctx ends.
 func (s *Shell) Script(ctx context.Context, text string, each func(Line, error)) error {
 	lines, err := s.checked(text)
 	if err != nil {

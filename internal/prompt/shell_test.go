@@ -120,7 +120,7 @@ func TestComplete(t *testing.T) {
 		"help no":            "help |node,nope|",
 		"node ":              "node |node-a,node-b,other,Ünode|",
 		"node node-":         "node |node-a,node-b|",
-		"node the":           "node |other |", // the only one with it
+		"node the":           "node |other |", // the only match
 		"node a; node o":     "node a; node |other |",
 		"node a;n":           "node a;|node,nope|",
 		"node x ":            "node x |second |",
@@ -277,7 +277,7 @@ func TestInterrupts(t *testing.T) {
 		}
 		s.interrupt()
 		<-Abandoned(ctx)
-		s.interrupt() // of somebody in a hurry
+		s.interrupt() // an impatient user
 		return ctx.Err()
 	}}}
 	if stopped, err := s.attended(t.Context(), Line{Words: []string{"stubborn"}}); !stopped || !errors.Is(err,

@@ -108,7 +108,7 @@ func (f Fleet) Shortened() Fleet {
 		if n.Word == WordHealthy || len(f.Nodes) == shortNodes {
 			continue
 		}
-		n.Causes = []probe.Cause{} // the groups have them
+		n.Causes = []probe.Cause{} // the groups list the causes
 		n.Results = shortLocated(n.Results[:min(len(n.Results), shortClues)])
 		f.Nodes = append(f.Nodes, n)
 	}

@@ -17,7 +17,7 @@ import (
 // what has changed. An answer without a status is a line of a tool's output, and its first word is its target.
 type Changes struct {
 	t      table
-	before []probe.Result // nil = none yet
+	before []probe.Result // nil = no earlier round
 	lost   bool           // the last round had no answer
 	last   time.Time      // when the last line was shown
 	rounds int            // since then
@@ -30,8 +30,8 @@ const quietFor = time.Minute
 func NewChanges(colour bool) *Changes { return &Changes{t: table{paper: paper{colour: colour}}} }
 
 // Round compares the answers of a new round with the last one. It returns the lines to show, and whether anything
-// changed. lost is why the answers are incomplete, "" if they are not: then missing answers are unknown, neither gone
-// nor unchanged.
+// changed. lost is why the answers are incomplete, "" = complete. Missing answers of an incomplete round are unknown:
+// not gone, and not unchanged.
 func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (text string, changed bool) {
 	var b strings.Builder
 	row := func(word string, status probe.Status, r probe.Result, saw string) {
@@ -104,10 +104,9 @@ func sorted(of []probe.Result) []probe.Result {
 	return out
 }
 
-// paired returns for each answer the one that it was before, nil if it is new, and the answers that are gone. Several
-// answers may have one key, such as lines with the same first word: those with the same meaning are paired first, then
-// those of checks in their order. Several changed lines with one first word stay unpaired: nothing shows which became
-// which.
+// paired returns the earlier version of each answer, nil = new, and the answers that are gone. Several answers may have
+// one key, such as lines with the same first word. Answers with the same meaning are paired first, then answers of
+// checks in order. Several changed lines with the same first word stay unpaired, because their order proves nothing.
 func paired(before, now []probe.Result) (was []*probe.Result, gone []probe.Result) {
 	question := func(r probe.Result) string {
 		return strings.Join([]string{r.Check, r.Target, r.From, fmt.Sprint(isLine(r))}, "|")
@@ -187,9 +186,9 @@ func bare(word string) string {
 	})
 }
 
-// The parts of a tool's output that change on their own: times, ages and hours in the formats of the tools and of
-// BIRD, amounts of bytes, and counters or timers such as 3/240. A number alone stays: it is as likely an MTU, a metric,
-// a process ID, a restart count or a part of a container ID.
+// The parts of a tool's output that change on their own: times, ages and hours in the formats of the tools and of BIRD,
+// amounts of bytes, and counters or timers such as 3/240. A bare number stays: it may be an MTU, a metric, a process
+// ID, a restart count or a part of a container ID.
 var (
 	aTime   = regexp.MustCompile(`^(\d{1,9}(\.\d+)?(ns|us|µs|ms|s|m|h|d|w|y))+$`)
 	anHour  = regexp.MustCompile(`^(\d{1,2}:\d\d(:\d\d(\.\d+)?)?|\d{4}-\d\d-\d\d):?$`)

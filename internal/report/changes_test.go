@@ -74,7 +74,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestLostAtFirst wants the first answers whole when the first time brought none.
+// TestLostAtFirst requires the complete first answers if the first round brought none.
 func TestLostAtFirst(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -156,8 +156,7 @@ func TestChangesOfATool(t *testing.T) {
 	}
 }
 
-// TestChangesBack wants the lines of a tool that failed meanwhile compared with those of
-// before.
+// TestChangesBack requires that a tool's lines after a failure are compared with the lines before it.
 func TestChangesBack(t *testing.T) {
 	t.Parallel()
 	up := []probe.Result{{Check: "bird", Target: "show protocols", Status: probe.OK, Saw: "2 lines"},

@@ -66,9 +66,9 @@ type Side struct {
 // Worse reports whether any result of the second run is worse.
 func (d Difference) Worse() bool { return d.has(changeWorse) }
 
-// Short reports whether the second run has too few answers to count as no worse: it lacks answers that the first run
-// has, was cut, or could not run all checks. Two nodes have different targets, and a check that neither could run does
-// not count.
+// Short reports whether the second run has too few answers to be called "no worse": it lacks answers of the first run,
+// was interrupted, or could not run all checks. Different targets of two nodes do not count, nor does a check that both
+// runs lack.
 func (d Difference) Short() bool {
 	unasked := d.B.Verdict == WordIncomplete && (d.A.Node == d.B.Node || d.A.Verdict != WordIncomplete)
 	return d.B.Lacks != "" || unasked || d.short
@@ -78,8 +78,9 @@ func (d Difference) has(kind string) bool {
 	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == kind })
 }
 
-// Diff compares two runs, of one node or of two. It pairs answers about the same target. The rest of a check it pairs
-// by the kind of target, with the worst answer of each kind: pods get new names, and two nodes are each other's peers.
+// Diff compares two runs, of one node or of two. It pairs answers about the same target. It pairs a check's other
+// answers by kind of target, using the worst answer of each kind: pods get new names, and two nodes are each other's
+// peers.
 func Diff(nameA string, a Run, nameB string, b Run) Difference {
 	d := Difference{V: probe.Version, Kind: KindDiff, A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
 	left, right := answersIn(a), answersIn(b)
@@ -137,8 +138,8 @@ func side(name string, r Run) Side {
 	return s
 }
 
-// answersIn returns the answers about the examined node. It omits skipped checks, and the answers of peers: those are
-// about the peers, and exist only if something is wrong.
+// answersIn returns the answers about the examined node. It omits skipped checks, and answers about peers, which exist
+// only if the node has a failure.
 func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
@@ -285,8 +286,8 @@ func sortedFacts(f probe.Facts) []probe.Fact {
 	return out
 }
 
-// How far a number must change to be worth a line. Ages grow on their own. A single slow packet means nothing, but ten
-// times the duration does, if a person would notice it.
+// How far a number must change to be reported. Ages always grow. One slow packet means nothing, but a tenfold duration
+// does, if a user would notice it.
 const (
 	farther = 2
 	slower  = 10

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// otherTargets are the checks that have good answers in both runs, about targets that only one of them has.
+// otherTargets are the checks with good answers in both runs about targets that only one run has.
 const otherTargets = "other targets"
 
 // rows writes the changes, then the number of each kind.

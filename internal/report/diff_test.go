@@ -124,8 +124,8 @@ func TestDiffOfNodes(t *testing.T) {
 	}
 }
 
-// TestDiffOfNodesShort wants a node not called short of answers for a warning that only the other one has, nor
-// for a target of its own; of a check that it does not answer at all it is.
+// TestDiffOfNodesShort requires that a node is not short of answers because of a warning that only the other node has,
+// or a target of its own. It is short if it lacks a check's answers completely.
 func TestDiffOfNodesShort(t *testing.T) {
 	t.Parallel()
 	swap, ping := result("node-swap", "", probe.OK, "no swap"), result("pod-ping", "a pod", probe.OK, "5 of 5")
@@ -148,7 +148,7 @@ func TestDiffOfNodesShort(t *testing.T) {
 	}
 }
 
-// TestDiffFrom wants the pod that was asked from beside the target, also in what was saved.
+// TestDiffFrom requires the source pod beside the target, also in saved runs.
 func TestDiffFrom(t *testing.T) {
 	t.Parallel()
 	from := func(s probe.Status) Run {
@@ -169,7 +169,7 @@ func TestDiffFrom(t *testing.T) {
 	}
 }
 
-// TestDiffShort wants silence never taken for health.
+// TestDiffShort requires that missing answers never count as healthy.
 func TestDiffShort(t *testing.T) {
 	swap, clock := result("node-swap", "", probe.OK, "no swap"), result("node-clock", "", probe.OK, "right")
 	whole := runOf("node-a", "healthy", swap, clock)
@@ -191,8 +191,8 @@ func TestDiffShort(t *testing.T) {
 	}
 }
 
-// TestDiffOfFollowUps wants what one run asked because of what it had found to be neither a worsening
-// nor a gap of the other, which did not ask it.
+// TestDiffOfFollowUps requires that one run's follow-up checks are neither worse results nor gaps in the other run,
+// which did not run them.
 func TestDiffOfFollowUps(t *testing.T) {
 	bad := runOf("node-a", "fault", result("bgp-session", "node-b 10.0.0.2", probe.Fail, "Connect"),
 		result("encap-proof", "node-b", probe.Fail, "VXLAN is lost"))

@@ -55,7 +55,7 @@ type Document struct {
 	Version string `json:"version"` // of the program that found the causes
 	Run     string `json:"run"`     // the run's ID
 	Node    string `json:"node"`    // the examined node
-	// Cluster is the examined cluster; none with --via local, nor in files of older versions.
+	// Cluster is the examined cluster, nil with --via local and in files of older versions.
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict

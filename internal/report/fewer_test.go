@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestFewer wants one line with the reason where the first access method failed and checks were
-// skipped, and none where nothing was lost.
+// TestFewer requires one line with the reason if the first access method failed and checks were skipped, and no line if
+// nothing was lost.
 func TestFewer(t *testing.T) {
 	t.Parallel()
 	placed := func(status probe.Status, method, saw string) probe.Result {
@@ -40,8 +40,8 @@ func TestFewer(t *testing.T) {
 	}
 }
 
-// TestWorstAnswer wants a check with a bad answer named with the bad ones alone in Markdown, and a check with several
-// good statuses once, under the first of info, ok and skip.
+// TestWorstAnswer requires that Markdown lists only the bad answers of a check that has one. A check with several good
+// statuses must appear once, under the first of info, ok and skip.
 func TestWorstAnswer(t *testing.T) {
 	t.Parallel()
 	of := func(check string, status probe.Status) probe.Result {

@@ -26,7 +26,7 @@ func blocks(groups []probe.Group) [][]probe.Group {
 	return out
 }
 
-// moreGroups returns the number of blocks after the shown ones, and the nodes that only those have.
+// moreGroups returns the number of omitted blocks, and the nodes that only these blocks contain.
 func moreGroups(all [][]probe.Group, from int) string {
 	var shown, left []string
 	for i, of := range all {

@@ -173,7 +173,7 @@ func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.T
 // nodes writes all nodes, worst first, each with its causes.
 func (t *fleetTable) nodes(b *strings.Builder) {
 	affected := t.all.affected()
-	after := func(n FleetNode) int { // affected nodes follow those at fault
+	after := func(n FleetNode) int { // affected nodes follow the nodes at fault
 		if n.word(affected) == wordAffected {
 			return 1
 		}
@@ -247,7 +247,7 @@ func (f Fleet) leads() string {
 	return printable(title(all[0]...)) + more + "; "
 }
 
-// affected returns the nodes that have only symptoms of other nodes' faults, each with one of those nodes.
+// affected returns the nodes with only symptoms of other nodes' faults, each with one such faulty node.
 func (f Fleet) affected() map[string]string {
 	out := map[string]string{}
 	for _, g := range f.Groups {
@@ -349,8 +349,8 @@ func writeFleetMarkdown(w io.Writer, f Fleet) error {
 	return err
 }
 
-// writeFleetNames writes cause/ID for each group with a cause, check/ID for each other one, and node/NAME for each
-// node that is not healthy. A healthy fleet has no line.
+// writeFleetNames writes cause/ID for each group with a cause, check/ID for each other group, and node/NAME for each
+// unhealthy node. It writes no lines for a healthy fleet.
 func writeFleetNames(w io.Writer, f Fleet) error {
 	var b strings.Builder
 	for _, g := range f.Groups {

@@ -14,7 +14,7 @@ type Format struct {
 	// Expr is an example of the expression that must follow the name and '='. A format without one can be written to
 	// a file, FORMAT=FILE.
 	Expr  string
-	Lives bool // written as answers arrive; others are written with the verdict
+	Lives bool // written as answers arrive; other formats are written with the verdict
 	Many  bool // several reports can follow one another
 	Bytes bool // binary, for programs: not cleaned for a terminal
 	// Joined writes several reports as one document, nil if the format cannot.
@@ -27,7 +27,7 @@ type Format struct {
 type Options struct {
 	Colour bool   // for terminals
 	Width  int    // of the terminal, in columns; 0 = not a terminal
-	Expr   string // of a format that takes one
+	Expr   string // for a format with an expression
 	Fleet  bool   // the events are of several nodes
 	// Family returns the family of a check, the group in a wide table; nil if unknown.
 	Family func(check string) string

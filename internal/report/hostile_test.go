@@ -74,8 +74,8 @@ func written(t *testing.T, format string, strict bool, events []probe.Event) str
 	return out.String()
 }
 
-// TestNoFormatSteersATerminal wants nothing of what a node says to move a cursor, whatever
-// the format, and JSON to keep its meaning.
+// TestNoFormatSteersATerminal requires that node texts cannot move the cursor in any format, and that JSON keeps its
+// meaning.
 func TestNoFormatSteersATerminal(t *testing.T) {
 	t.Parallel()
 	for _, said := range hostile {
@@ -137,7 +137,7 @@ func TestMarkdownIsCode(t *testing.T) {
 	}
 }
 
-// TestJUnitIsRead has a reader of JUnit files say which cases passed, whatever nodes say.
+// TestJUnitIsRead requires that a JUnit reader reports the right cases as passed, with any node texts.
 func TestJUnitIsRead(t *testing.T) {
 	t.Parallel()
 	for _, said := range append(hostile, "plain") {
@@ -177,7 +177,7 @@ func TestJUnitIsRead(t *testing.T) {
 	}
 }
 
-// TestJUnitIsNeverGreenUnasked wants no green file of a run that has no verdict.
+// TestJUnitIsNeverGreenUnasked requires that a run without a verdict has no green file.
 func TestJUnitIsNeverGreenUnasked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func TestJUnitIsNeverGreenUnasked(t *testing.T) {
 		"cut": {slices.DeleteFunc(played("x", probe.OK),
 			func(ev probe.Event) bool { return ev.Type == probe.EventEnd }), junit.StatusError},
 		"good":     {slices.DeleteFunc(played("x", probe.OK), isCause), junit.StatusPassed},
-		"by peers": {played("x"), junit.StatusFailed}, // proven by what others saw, and nothing was answered here
+		"by peers": {played("x"), junit.StatusFailed}, // proven by other nodes, and this node did not answer
 	} {
 		suites := must.Get(junit.IngestReader(strings.NewReader(written(t, "junit", false, c.events))))(t)
 		last := suites[0].Tests[len(suites[0].Tests)-1]
@@ -258,7 +258,7 @@ func asJenkinsHasIt(t *testing.T, out string) {
 	}
 }
 
-// TestExpressionsAreRead wants a slip in an expression to be said before a node is asked.
+// TestExpressionsAreRead requires that an error in an expression is reported before a node is queried.
 func TestExpressionsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ format, expr, says string }{
@@ -279,7 +279,7 @@ func TestExpressionsAreRead(t *testing.T) {
 	}
 }
 
-// TestExpressionsOfWhatIsNotThere wants nothing printed of a field that only this run lacks.
+// TestExpressionsOfWhatIsNotThere requires an empty text for a valid field that only this run lacks.
 func TestExpressionsOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ format, expr string }{
@@ -332,9 +332,8 @@ func everywhere(v reflect.Value, text string) {
 	}
 }
 
-// TestEveryFieldIsHostile fills every text of every event of a run, also those that only the
-// client or the API says, and wants no format to steer a terminal, nor to have a line that
-// such a text began.
+// TestEveryFieldIsHostile fills every text of every event, including texts from the client and the API. No format may
+// control a terminal, or contain a line that begins with such a text.
 func TestEveryFieldIsHostile(t *testing.T) {
 	t.Parallel()
 	const said = "x\x1b[2J\x1b[32m\u202e\u009b\x07\nforged: all is well"

@@ -81,7 +81,7 @@ func TestHTMLIsText(t *testing.T) {
 	}
 }
 
-// TestHTMLOfSaved wants the page of a JSON report to be that of the run, and nothing else to have one.
+// TestHTMLOfSaved requires that a JSON report has the same page as the run, and that other files have no page.
 func TestHTMLOfSaved(t *testing.T) {
 	t.Parallel()
 	live, saved := play(t, "html", false), play(t, "json", false)
@@ -99,7 +99,7 @@ func TestHTMLOfSaved(t *testing.T) {
 	}
 }
 
-// TestHTMLOfSavedFleet wants the page of a JSON report of several nodes to be that of the run: serve keeps the JSON.
+// TestHTMLOfSavedFleet requires that a JSON report of several nodes has the same page as the run: serve keeps the JSON.
 func TestHTMLOfSavedFleet(t *testing.T) {
 	t.Parallel()
 	var live, saved bytes.Buffer
@@ -122,7 +122,7 @@ func TestHTMLOfSavedFleet(t *testing.T) {
 	}
 }
 
-// TestTimeline wants each way where it was, by the client's clock, and one of a machine whose clock differs to say so.
+// TestTimeline requires each access method at its time by the client's clock, and a note if a machine's clock differs.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
@@ -143,7 +143,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestSessionsOfANode wants the peers of a report, with their families, and nothing else that the check says.
+// TestSessionsOfANode requires a report's BGP peers with their families, and no other data of the check.
 func TestSessionsOfANode(t *testing.T) {
 	t.Parallel()
 	session := func(target, state string, family int, node string) Located {

@@ -19,8 +19,8 @@ func WriteJSON(w io.Writer, indent string, v any) error {
 	return enc.Encode(v)
 }
 
-// escaping escapes the invisible characters that encoding/json leaves in its texts, among them the control characters
-// above 0x7e and those that reverse the order of letters, because they could steer a terminal. The value is unchanged.
+// escaping escapes invisible characters that encoding/json leaves in texts, because they could control a terminal.
+// Examples are control characters above 0x7e and bidirectional overrides. The value is unchanged.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(b []byte) (int, error) {

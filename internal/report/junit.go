@@ -137,8 +137,8 @@ func (d Document) junitSuite() junitSuite {
 	return suite
 }
 
-// junitCases returns the answers about the node, one case for each name. Several answers may have one name, for example
-// those of several ways: the worst becomes the case, and the others follow in its text.
+// junitCases returns the answers about the node, one case per name. Answers of several access methods may share a name:
+// the worst answer becomes the case, and the other answers follow in its text.
 func (d Document) junitCases() []junitCase {
 	var names []string
 	answers := map[string][]Located{}

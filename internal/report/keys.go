@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// A field that this run lacks prints nothing: a healthy node has no causes. A field that no report has is a typo, and
+// A valid field that this run lacks prints an empty text: a healthy node has no causes. An invalid field is a typo, and
 // is rejected before the run begins.
 
 // knownFields rejects a path with a field that no report has. Below facts any name is valid, because checks choose

@@ -10,15 +10,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Latest keeps the latest answer to each check of a session: those of the node, and those of other nodes about it.
-// A report in the middle of a session must not show an old answer beside a new one.
+// Latest keeps the latest answers to each check in a session, from the node and from other nodes about it. A report
+// during a session must not mix old and new answers.
 //
-// An asked event begins a round. It drops all earlier answers to the same checks, for every target, and the answers
-// of baseline nodes that were compared with them. Results of the client itself (the access method, incomplete
-// answers), and other checks, keep only their newest round. A requested check without a complete answer is unknown:
-// it neither keeps its old answer nor disappears.
+// An asked event begins a round. It drops all earlier answers to the same checks, for every target, and the answers of
+// baseline nodes that were compared with them. The client's own results (the access method, incomplete answers), and
+// other checks, keep only their newest round. A requested check without a complete answer becomes unknown: it loses its
+// old answer, but does not disappear.
 type Latest struct {
-	Node string // the one in question
+	Node string // the examined node
 
 	round     int
 	kept      []answer
@@ -250,7 +250,7 @@ func (l *Latest) Took() time.Duration {
 	return took
 }
 
-// latestOf returns the answers about a node, new ones if it has none.
+// latestOf returns the answers about a node, and creates them if missing.
 func latestOf(all []*Latest, ev probe.Event) ([]*Latest, *Latest) {
 	node := cmp.Or(ev.For, ev.Node)
 	i := slices.IndexFunc(all, func(l *Latest) bool { return l.Node == node })

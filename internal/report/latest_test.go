@@ -173,7 +173,7 @@ func alike(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// TestLatestIsARun wants the latest answers to be read as a saved run is.
+// TestLatestIsARun requires that the latest answers are readable as a saved run.
 func TestLatestIsARun(t *testing.T) {
 	t.Parallel()
 	l := &Latest{Node: "node-a"}
@@ -200,8 +200,8 @@ func TestLatestIsARun(t *testing.T) {
 	}
 }
 
-// TestNotBelieved wants an answer in which was what nobody asked for to leave a node
-// incomplete, though each check has an answer, until it is asked again.
+// TestNotBelieved requires that a node with an unrequested answer is incomplete until it is queried again, even if each
+// check has an answer.
 func TestNotBelieved(t *testing.T) {
 	t.Parallel()
 	word := func(lines ...string) string {

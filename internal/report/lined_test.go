@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestIgnoredPodIsNamed wants a pod that only calls itself calico-node named in what people read
-// by default, where other results that are no more than information have no line.
+// TestIgnoredPodIsNamed requires that the default report names a pod that falsely claims to be calico-node, while other
+// info results get no line.
 func TestIgnoredPodIsNamed(t *testing.T) {
 	t.Parallel()
 	events := []probe.Event{

@@ -202,7 +202,7 @@ func loadDocument(b []byte) (Run, error) {
 		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run,
 			Time: d.Time, Cluster: d.Cluster}))
 	}
-	// The client's own results about a way precede the answers that came by it, and are not part of them.
+	// The client's results about an access method precede the answers from this method, and do not belong to them.
 	of := func(s Segment, r Located) bool {
 		return r.Method == s.Method && r.Node == s.Node && r.Check != probe.CheckPlaced
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLoad wants a run that was saved either way to be the one that was shown.
+// TestLoad requires that a run saved in either format equals the displayed run.
 func TestLoad(t *testing.T) {
 	live := NewTally()
 	for _, ev := range fixed() {
@@ -111,8 +111,8 @@ func loadOne(r io.Reader) (Run, error) {
 	return s.Runs[0], err
 }
 
-// TestVersionsThatRefuseAFile wants what a newer client has written refused, and not what a
-// node said of itself in a file of ours.
+// TestVersionsThatRefuseAFile requires that a file of a newer client is refused, but not because of a node's text in
+// our own file.
 func TestVersionsThatRefuseAFile(t *testing.T) {
 	t.Parallel()
 	const rest = `{"seq":1,"type":"start","node":"a","start":{"v":99}}` + "\n" +
@@ -139,7 +139,7 @@ func TestLoadIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileFleet wants what somebody else wrote into a file of several nodes to steer no terminal.
+// TestHostileFleet requires that foreign text in a file of several nodes cannot control a terminal.
 func TestHostileFleet(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {
@@ -164,7 +164,7 @@ func TestHostileFleet(t *testing.T) {
 	}
 }
 
-// TestFleetNamesANodeTwice wants one run of each node, by the name that is shown, and one that is there twice damaged.
+// TestFleetNamesANodeTwice requires one run per node, by the displayed name, and an error for a duplicate.
 func TestFleetNamesANodeTwice(t *testing.T) {
 	t.Parallel()
 	verdict := func(node string) probe.Event {

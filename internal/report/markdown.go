@@ -16,8 +16,8 @@ import (
 const foldAt = 100
 
 // writeMarkdown writes a ticket: the verdict, each cause with its evidence and fix, the bad results, the names of good
-// checks, and how the node was checked. A node's own texts are always code, so that they cannot act as a link, a
-// mention or a table.
+// checks, and how the node was checked. A node's texts are always code, so that they cannot act as a link, a mention or
+// a table.
 func writeMarkdown(w io.Writer, d Document) error {
 	var b strings.Builder
 	named := map[probe.Status][]string{} // checks by status, in order
@@ -60,7 +60,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 	return err
 }
 
-// markdownFix writes the commands of a fix: those that only read, and those that change something.
+// markdownFix writes the commands of a fix: first the read-only commands, then the commands that change something.
 func markdownFix(b *strings.Builder, fix probe.Fix) {
 	check, change := steps(fix)
 	if len(check) > 0 {
@@ -153,8 +153,8 @@ func (d Document) provenance() string {
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }
 
-// Code puts foreign text between backticks, more of them than the text has in a row. It does not change the text: a
-// command with another quote would be another command.
+// Code puts foreign text between backticks, more than the text has in a row. It does not change the text: a command
+// with different quotes would be a different command.
 func Code(text string) string {
 	text = strings.TrimSpace(printable(text))
 	mark := "`"

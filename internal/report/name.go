@@ -10,7 +10,7 @@ import (
 )
 
 // writeNames writes cause/ID for each cause, likeliest first, then check/ID for each check with a fail, unknown or warn
-// about the node, worst first, each once. A healthy node has no lines.
+// about the node, worst first, each once. It writes no lines for a healthy node.
 func writeNames(w io.Writer, d Document) error {
 	var out []string
 	add := func(line string) {

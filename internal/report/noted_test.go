@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestNoted wants every comment of a rule's commands found as the shell finds it, so that none is pasted.
+// TestNoted requires that every comment in a rule's commands is found as the shell finds it, so that no comment is
+// pasted.
 func TestNoted(t *testing.T) {
 	t.Parallel()
 	notes := 0

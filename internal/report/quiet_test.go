@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestQuiet wants the answer in the first line of a report without a headline, and the warnings of a preflight named.
+// TestQuiet requires the result in the first line of a report without a headline, and the warnings of a preflight.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	warning := Located{Result: probe.Found(probe.Warn, "no SSH key is accepted")}
@@ -49,7 +49,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestReadsOnlyWord wants a probe announced only where a command places one.
+// TestReadsOnlyWord requires that a probe is announced only if a command places one.
 func TestReadsOnlyWord(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{

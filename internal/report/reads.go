@@ -22,8 +22,8 @@ var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", 
 var rulesChanged = []string{"-A", "-D", "-I", "-R", "-F", "-Z", "-N", "-X", "-P", "-E", "--a", "--d", "--i", "--f",
 	"--z", "--r", "--p"}
 
-// readersUnless lists programs that only read unless an argument is one of these words, or begins with one of these
-// long options.
+// readersUnless lists read-only programs. They may write if an argument is one of these words, or begins with one of
+// these long options.
 var readersUnless = map[string][]string{
 	"bridge":    {"add", "del", "delete", "set", "replace", "flush", "append", "-b", "-batch"},
 	"conntrack": {"-D", "--delete", "-F", "--flush", "-I", "-U", "--update", "--create"},
@@ -84,8 +84,8 @@ var readersWith = map[string][]string{
 // valued lists options with a value in the next word, for the programs of readersWith.
 var valued = []string{"-n", "--namespace", "-l", "-c", "-o", "-s", "-p", "-t", "--node", "--checks", "--context"}
 
-// readsOnly reports whether a shell command changes nothing: every program that it starts, also by ssh, sudo or
-// kubectl exec, is known to read only. A command that the shell cannot parse counts as one that changes something.
+// readsOnly reports whether a shell command changes nothing: every program that it starts, also by ssh, sudo or kubectl
+// exec, is known to read only. A command that the shell cannot parse counts as a change.
 func readsOnly(command string) bool {
 	file, err := syntax.NewParser().Parse(strings.NewReader(command), "")
 	if err != nil {
@@ -258,7 +258,7 @@ var printsLines = regexp.MustCompile(`^(?:/[^/]*/|\d+|\$)(?:,(?:/[^/]*/|\d+|\$))
 // sshValued lists the options of ssh with a value in the next word.
 var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}
 
-// ipReads reports whether ip only shows something. Its verbs can be abbreviated, so this lists those that read.
+// ipReads reports whether an ip command only reads. ip accepts abbreviated verbs, so this lists the verbs that read.
 func ipReads(args []string) bool {
 	words := strings.Fields(firstWords(args))
 	batch := func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }
@@ -274,7 +274,7 @@ func ipReads(args []string) bool {
 	return len(words) < 2 || slices.Contains([]string{"show", "list", "ls", "get", "count", "identify", "pids"}, words[1])
 }
 
-// curlShort matches short options of curl that send or write something, also behind others in one word.
+// curlShort matches short curl options that send or write, alone or combined in one word.
 var curlShort = regexp.MustCompile(`^-[a-zA-Z0-9]*[XdTFOK]`)
 
 // curlWrites reports whether curl sends more than a GET or writes a file.

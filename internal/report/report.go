@@ -116,9 +116,8 @@ func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
-// Verdict returns the verdict. A fault outweighs missing answers, and those outweigh warnings. A fault is observed on
-// the node, or proven by other nodes' observations or by a cause that breaks traffic. failOnWarn gives warnings their
-// own exit code.
+// Verdict returns the verdict. A fault outweighs missing answers, which outweigh warnings. A fault is observed on the
+// node, or proven by other nodes or by a cause that breaks traffic. failOnWarn gives warnings their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
 		Strict: failOnWarn}

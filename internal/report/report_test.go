@@ -236,8 +236,8 @@ type broken struct{ err error }
 
 func (b broken) Write([]byte) (int, error) { return 0, b.err }
 
-// TestFolded wants no line of a table longer than the terminal is wide, but commands, which
-// are copied, and names that cannot be broken; and every word that a pipe gets, in its order.
+// TestFolded requires that table lines fit the terminal, except commands, which are copied, and unbreakable names. A
+// pipe must get every word, in order.
 func TestFolded(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"table", "wide"} {
@@ -276,7 +276,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// TestWideOrder wants the rows of a family worst first, then by check and target, however they came.
+// TestWideOrder requires the rows of a family worst first, then by check and target, in any order of arrival.
 func TestWideOrder(t *testing.T) {
 	t.Parallel()
 	row := func(check, target string, status probe.Status) probe.Result {
@@ -297,7 +297,7 @@ func TestWideOrder(t *testing.T) {
 	}
 }
 
-// TestRightsTogether wants all refusals of the API server in one sentence.
+// TestRightsTogether requires all refusals of the API server in one sentence.
 func TestRightsTogether(t *testing.T) {
 	t.Parallel()
 	var all []probe.Result
@@ -312,7 +312,7 @@ func TestRightsTogether(t *testing.T) {
 	}
 }
 
-// TestBlocks wants groups without a cause on the same nodes together, and none with a cause among them.
+// TestBlocks requires that groups without a cause on the same nodes share a block, without any group that has a cause.
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	group := func(cause, check string, nodes ...string) probe.Group {

@@ -58,8 +58,8 @@ func screenTo(w io.Writer, o Options, s screen) Sink {
 type detail struct {
 	says      int  // lines of a cause's sentence (Says)
 	clues     int  // observations for a cause
-	lines     int  // of each of them
-	against   int  // observations that contradict it
+	lines     int  // lines of each observation
+	against   int  // observations that contradict the cause
 	commands  int  // commands that only read
 	touches   int  // lines about the effect of a fix without changing commands
 	notes     int  // lines of a note, or of an unexplained answer

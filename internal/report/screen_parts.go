@@ -138,8 +138,8 @@ func readsOnlyWord(check []string) string {
 	return "reads only"
 }
 
-// steps splits the commands of a fix: those to check first, which only read, and those that change something, below
-// their conditions. A command that reads after a change stays behind it, because it verifies the change.
+// steps splits the commands of a fix into read-only checks and changes, below their conditions. A read-only command
+// after a change stays there, because it verifies the change.
 func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	followups := map[string]bool{}
 	for _, c := range fix.OnlyIf {
@@ -160,7 +160,7 @@ func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	return check, change
 }
 
-// commands returns lines for copying. They are neither wrapped nor commented: zsh would take a comment for arguments.
+// commands returns lines for copying, without wrapping or comments: zsh would parse a comment as arguments.
 func (s screen) commands(all []string, most int) []string {
 	var out []string
 	for i, c := range all {

@@ -51,7 +51,7 @@ func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 }
 
 // fewer explains why a run has fewer checks than its profile: the first access method failed, and the one that placed
-// the probe cannot run some checks. "" if it has all of them. A dedicated pod can run every check.
+// the probe cannot run some checks. "" = it has all checks. A dedicated pod can run every check.
 func (d Document) fewer() string {
 	placed, skipped := d.placed(), d.skippedChecks()
 	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
@@ -116,8 +116,8 @@ func verdictStatus(word string) probe.Status {
 	return probe.Unknown
 }
 
-// lined reports whether a result is worth its own line: it is not good, or it is odd about calico-node, such as an
-// ignored pod with its name. History is not.
+// lined reports whether a result gets a separate line: it is not good, or it is an oddity about calico-node, such as an
+// ignored pod with its name. History gets no line.
 func lined(r probe.Result) bool {
 	return !quiet(r.Status) || r.Status == probe.Info && r.Check == "calico-pod" && r.Facts[probe.FactHistory] != true
 }

@@ -43,7 +43,7 @@ func recorded(t *testing.T) string {
 	return name
 }
 
-// TestDeedsHaveATime wants how long a command took beside what it came to, not in it.
+// TestDeedsHaveATime requires a command's duration beside its outcome, not in it.
 func TestDeedsHaveATime(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -89,8 +89,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestTranscriptTellsWhere wants a node's answers to be of the cluster and the time it was
-// asked last.
+// TestTranscriptTellsWhere requires that a node's answers have the cluster and time of the last query.
 func TestTranscriptTellsWhere(t *testing.T) {
 	t.Parallel()
 	asked := func(context string, at int64) probe.Event {
@@ -139,8 +138,8 @@ func TestTranscriptGoesOn(t *testing.T) {
 	}
 }
 
-// TestTranscriptOfTwo wants the second session to be told that the first one writes, and
-// neither to lose a line; and the file to be its owner's alone, also where another user made it.
+// TestTranscriptOfTwo requires that a second session learns that the first one writes, and that neither loses a line.
+// The file must be private to its owner, even if another user created it.
 func TestTranscriptOfTwo(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "incident")
@@ -190,7 +189,7 @@ func TestTranscriptIsLong(t *testing.T) {
 	}
 }
 
-// TestTranscriptIsNobodyElses wants no other file to be written into.
+// TestTranscriptIsNobodyElses requires that no other file is overwritten.
 func TestTranscriptIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"diary\n", `{"seq":0,"type":"start","start":{"v":1}}` + "\n"} {
@@ -211,8 +210,8 @@ func TestTranscriptIsNobodyElses(t *testing.T) {
 	}
 }
 
-// TestTranscriptCut cuts the record anywhere and wants what can be read of it, and
-// nothing to look better than it was.
+// TestTranscriptCut cuts the record at any place. The rest must be readable, and must not look better than the
+// original.
 func TestTranscriptCut(t *testing.T) {
 	t.Parallel()
 	whole := read(t, recorded(t))
@@ -239,8 +238,8 @@ func TestTranscriptCut(t *testing.T) {
 	}
 }
 
-// TestTranscriptOfAHostileNode wants what a node says beyond all measure to cost nothing of
-// what else is recorded, and the record to be readable.
+// TestTranscriptOfAHostileNode requires that a node's excessive output loses no other part of the record, which must
+// stay readable.
 func TestTranscriptOfAHostileNode(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "incident.ndjson")

@@ -19,8 +19,8 @@ const (
 	keptLines   = 40               // the last lines that each command keeps
 )
 
-// action runs the one step that changes something. It runs only if the user allowed the step by name, saw its dry run,
-// and confirmed it. If an earlier attempt started and its result is unknown, it never runs again without a new
+// action runs a step that changes the node or the cluster. It runs only if the user allowed the step by name, saw its
+// dry run, and confirmed it. If an earlier attempt started and its result is unknown, it never runs again without a new
 // confirmation.
 func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	var out Deed

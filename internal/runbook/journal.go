@@ -325,8 +325,8 @@ func (j *Journal) write(v any) error {
 	return nil
 }
 
-// Prune removes journals from a folder: those older than age, and the oldest beyond the number to keep. It keeps
-// journals in use. It ignores errors, because the next call tries again.
+// Prune removes journals older than age from a folder, and the oldest if there are more than the number to keep. It
+// keeps journals in use. It ignores errors, because the next call retries.
 func Prune(dir string, age time.Duration, keep int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

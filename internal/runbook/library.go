@@ -49,9 +49,9 @@ type Item struct {
 // general is the runbook for unspecified trouble with a node. It covers every cause.
 const general = "node-trouble"
 
-// Library returns the runbooks by name: the built-in ones, and those of the folders (*.yaml, *.yml). A later one
-// replaces an earlier one with the same name. An invalid runbook is included with its error. The returned error is
-// about a folder.
+// Library returns the runbooks by name: the built-in runbooks, and the runbooks in the folders (*.yaml, *.yml). A later
+// runbook replaces an earlier one of the same name. An invalid runbook is included with its error. The returned error
+// is about a folder.
 func Library(known Known, dirs ...string) ([]Item, error) {
 	var out []Item
 	add := func(it Item) {

@@ -52,7 +52,7 @@ func (s *scope) asks(name string, on *Nodes, checks []string) {
 	}
 }
 
-// checks adds the result of one of the runbook's own checks.
+// checks adds the result of a check that the runbook defines.
 func (s *scope) checks(name, id string) {
 	s.own = union(s.own, []string{id})
 	s.steps[name] = []string{id}

@@ -131,8 +131,8 @@ func resultOf(node, method string, r *probe.Result) Result {
 	}
 }
 
-// rank sorts load after every other cause above low confidence. A busy node has other faults too, and most of them
-// explain the symptom better.
+// rank sorts load behind every other cause above low confidence. A busy node usually has another fault that explains
+// the symptom better.
 func (c Cause) rank() int {
 	switch {
 	case c.Confidence == probe.Low:
@@ -261,7 +261,7 @@ func (s Seen) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// those returns the names of the checks with this status on the examined nodes; nil if there are none.
+// those returns the names of the checks with this status on the examined nodes; nil = no such checks.
 func (s Seen) those(what string, status probe.Status) []string {
 	var names []string
 	for _, r := range s.Results {

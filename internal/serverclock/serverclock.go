@@ -1,5 +1,4 @@
-// Package serverclock keeps the time of the API server, so that what is measured by its objects'
-// times does not depend on the clock of the machine that asks.
+// Package serverclock keeps the API server's time, so that ages of API objects do not depend on the client's clock.
 //
 //	var clock serverclock.Clock
 //	config.Wrap(clock.Transport)
@@ -23,7 +22,7 @@ type Clock struct {
 // noise is what whole seconds and a slow connection make of two clocks that agree.
 const noise = 2 * time.Second
 
-// Now is the server's time; our own, and false, where no answer had a Date.
+// Now returns the server's time. If no response had a Date header, it returns the local time and false.
 func (c *Clock) Now() (now time.Time, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,8 +31,8 @@ type exchange struct {
 }
 
 // ask sends a plan or a call, and passes each event of the answer to each. When ctx ends, it tells the probe to stop
-// the request; the probe itself stays. It drops what arrives after the limit. It gives up a probe that no longer
-// accepts requests.
+// the request; the probe itself stays. It drops events after the time limit. It abandons a probe that no longer accepts
+// requests.
 func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &exchange{session: s.session, sent: make(chan struct{}), stopped: make(chan struct{}), giveUp: giveUp}

@@ -12,9 +12,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// traceNode returns a probe that may load programs into the kernel. A probe in its own pod has no right to, so during
-// the call a second pod has exactly that right. With the other access methods the existing probe has the right, or
-// reports itself what it lacks.
+// traceNode returns a probe that may load programs into the kernel. A probe in a dedicated pod lacks this right, so
+// during the call a second pod has exactly this right. With other access methods, the existing probe has the right, or
+// reports what it lacks.
 func (c *Session) traceNode(ctx context.Context, what probe.Call) (s *nodeSession, leave func() error, err error) {
 	at := c.at
 	if err := at.ready(ctx); err != nil { // it decides the access method

@@ -111,8 +111,8 @@ func (c *captures) do(ctx context.Context) error {
 	return c.conclude(ends)
 }
 
-// peerArgs returns the arguments for the other node: the same, or the packets that this node sends, for as long as this
-// capture takes.
+// peerArgs returns the other node's arguments: the same, or a filter for this node's packets, with the duration of this
+// capture.
 func (c *captures) peerArgs() []string {
 	out := slices.DeleteFunc(slices.Clone(c.opts.Args), func(arg string) bool { return arg == "--own" })
 	if c.wanted.Own {

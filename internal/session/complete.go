@@ -38,8 +38,8 @@ type words struct {
 	at            time.Time
 }
 
-// completed sets the completion of each command's arguments. It also makes each command cancel a pending request for
-// Tab, because a probe answers one request after the other.
+// completed sets the completion of each command's arguments. It also makes each command cancel a pending completion
+// request, because a probe answers one request at a time.
 func (c *Session) completed(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		own := command.Complete
@@ -274,7 +274,7 @@ func (c *Session) pods() []string {
 	return out
 }
 
-// said returns the output of a tool without arguments on the node. If that is old, it runs the tool again; if that
+// said returns a tool's output on the node, without arguments. It runs the tool again if the output is old. If the tool
 // takes too long, it returns the old output.
 func (c *Session) said(ctx context.Context, tool string) words {
 	s, k := c.at, &c.known
@@ -316,8 +316,8 @@ func (c *Session) said(ctx context.Context, tool string) words {
 	return k.words[key]
 }
 
-// offerable matches the usual names of containers and interfaces. Others may have any name, for example if they were
-// created without the kubelet, and the user's next Enter runs what Tab inserted.
+// offerable matches the usual names of containers and interfaces. Containers and interfaces created without the kubelet
+// may have any name, and the user's next Enter runs the completed text.
 var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
 
 // ask runs a tool until its deadline, the end of the session, or the end of ctx. The next request then ends the tool

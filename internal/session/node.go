@@ -61,8 +61,7 @@ func (s *nodeSession) asking(checks []string) examine.Options {
 	return opts
 }
 
-// freshFor is how long a command may use the last snapshot of the API. Repeated checks then neither read everything
-// again nor wait for it.
+// freshFor is how long commands may reuse the last API snapshot, so that repeated checks need not wait for a new one.
 const freshFor = 10 * time.Second
 
 // Snapshot returns the API's state of the node, at most ten seconds old. In the second half of that time, it also

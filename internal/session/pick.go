@@ -63,8 +63,8 @@ func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 	}
 }
 
-// chosen are the nodes that fit what was typed: the one of that name, else the one of
-// that number, else those with it in their name.
+// chosen returns the nodes that match the typed text: by name, else by number, else all nodes with the text in their
+// name.
 func chosen(nodes []suiteapi.Standing, typed string) []suiteapi.Standing {
 	if typed == "" {
 		return nodes[:1]

@@ -167,7 +167,7 @@ func (c *Session) chooseMethods() error {
 	return nil
 }
 
-// script returns the commands to run: those of -c, or else those on stdin if it is no terminal.
+// script returns the commands to run: from -c, else from stdin if it is not a terminal.
 func (c *Session) script() (string, error) {
 	if ui.IsTerminal(c.stdin) || c.opts.Scripted {
 		return c.opts.Commands, nil

@@ -103,8 +103,8 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 }
 
 // shellNode returns a probe that may start a shell. A probe in its own pod has neither the rights nor writable node
-// files, so a second, privileged pod exists while the shell runs. A toolbox is another image, and needs a second pod
-// too. With ephemeral, the second container stays until the session ends.
+// files, so a second, privileged pod exists while the shell runs. A toolbox is another image, so it also needs a second
+// pod. With ephemeral, the second container stays until the session ends.
 func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
 	at := c.at
 	stays := func() error { return nil }

@@ -342,8 +342,8 @@ var otherScreen = regexp.MustCompile(`\x1b\[\?(1049|1047|47)[hl]`)
 // old position.
 const fromOther = "\x1b[?1049l"
 
-// unmade resets what other programs set and reset only if they end normally: a hidden cursor, bracketed paste, mouse
-// and focus reports, another keypad mode, colours, and a scroll region.
+// unmade resets terminal modes that a program leaves set if it does not exit normally: a hidden cursor, bracketed
+// paste, mouse and focus reports, another keypad mode, colours, and a scroll region.
 const unmade = "\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b>\x1b[0m\x1b7\x1b[r\x1b8\r\n"
 
 // giveBack restores the terminal, even if the tool ended in the middle of its output.

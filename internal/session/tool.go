@@ -66,8 +66,8 @@ func repeats(saw, wrote string) bool {
 	return false
 }
 
-// through runs a tool with its output to a writer. It ends the tool when the writer fails, such as a pipe whose reader
-// exited.
+// through runs a tool and writes its output to a writer. It cancels the tool when a write fails, for example into a
+// closed pipe.
 func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte,
 	each func(probe.Event)) (probe.Result, error) {
 	ctx, end := context.WithCancel(ctx)

@@ -19,7 +19,7 @@ func DidYouMean(typed string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// Nearest returns the intended name for a mistyped one; "" = none. It prefers the only name that ends with the typed
+// Nearest returns the likely name for a mistyped name; "" = none. It prefers the only name that ends with the typed
 // text after a dash, then the name at the smallest distance, then the name that shares the most words.
 func Nearest(typed string, names []string) string {
 	whole := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, "-"+typed) })

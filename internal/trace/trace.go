@@ -1,5 +1,5 @@
-// Package trace measures where the time of a run goes, with OpenTelemetry spans. It exports them over HTTP as the usual
-// OTEL_* environment variables configure it. Without them it does nothing.
+// Package trace measures where a run spends time, with OpenTelemetry spans. The standard OTEL_* environment variables
+// configure the export over HTTP. Without these variables, it does nothing.
 //
 //	stop, err := trace.Start(ctx, version) // err: the environment has an unknown value
 //	defer stop()

@@ -14,10 +14,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Screen cleans the output to a terminal. It passes printable text and its own list of colours. It
-// shows any other control character as a question mark, whatever the source. Quotes of nodes
-// and API objects must be cleaned earlier, before they are coloured: Screen cannot distinguish
-// their newlines and colours from ours.
+// Screen cleans the output to a terminal. It passes printable text and a fixed list of colours. It replaces any other
+// control character from any source with a question mark. Texts of nodes and API objects must be cleaned earlier,
+// before they are coloured: Screen cannot distinguish their newlines and colours from ours.
 //
 // A colour must be a single Write: Screen does not recognize a colour in two pieces.
 //

@@ -104,8 +104,8 @@ func (i *Interrupts) taken() bool {
 	return true
 }
 
-// sameStop is for how long another SIGTERM or SIGHUP belongs to the first: timeout(1) sends its own to
-// the program and to its group, and no human is as quick.
+// sameStop is how long a second SIGTERM or SIGHUP counts as the first: timeout(1) signals both the program and its
+// process group, faster than any human.
 const sameStop = time.Second
 
 // UntilSignal returns a context that ends with the first Ctrl-C, SIGTERM or

@@ -52,7 +52,7 @@ func (e DeclinedError) Error() string { return string(e) }
 // Sentence marks the text as written for the user.
 func (e DeclinedError) Sentence() {}
 
-// Say prints one line. It ignores errors, because there is no other place to report them.
+// Say prints one line. It ignores errors, because it has no other place to report errors.
 func Say(w io.Writer, format string, args ...any) {
 	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))
 	if on := watching.Load(); on != nil && IsTerminal(w) {

@@ -19,7 +19,7 @@ import (
 
 // A Watch shows the progress of a run on a terminal: bad answers, how many checks, nodes or access methods have
 // answered, and what the run waits for. It stays below all other output until Close erases it, to make room for the
-// report. Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
+// report. Lines from Say appear above it and remain. All methods of a nil Watch do nothing.
 type Watch struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -166,7 +166,7 @@ func (w *Watch) above(line string) {
 	}
 }
 
-// narrow makes each character of a line take one column. A node's text may contain wider ones, and a line that wraps
+// narrow makes each character of a line one column wide. A node's text may contain wide characters, and a wrapped line
 // cannot be erased.
 func narrow(text string) string {
 	return strings.Map(func(r rune) rune {

@@ -15,8 +15,8 @@ func Page(w io.Writer, text string) error {
 	return err
 }
 
-// paged wraps a text for a terminal of this width; 0 = no wrapping. If a line's name takes more than a third of the
-// width, the rest is not aligned with its text.
+// paged wraps a text for a terminal of this width; 0 = no wrapping. If a line's name needs more than a third of the
+// width, continuation lines are not aligned with its text.
 func paged(text string, width int) string {
 	return prompt.Fold(text, width, func(line string) int {
 		if strings.HasPrefix(line, " ") {

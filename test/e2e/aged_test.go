@@ -16,12 +16,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Faults that need time to pass, or that the tests after them would feel, end
-// after all others: a parallel test goes on when the sequential ones are done.
+// Faults that need time, or that would affect later tests, end after all other tests: a parallel test continues when
+// the sequential tests are done.
 
-// TestStalledInit wants an init container's program that is there for more than
-// two minutes called stuck. Its process begins as a shell, before most other
-// tests, and takes the program's name at the end: it keeps its age.
+// TestStalledInit requires that an init container's process is reported as stuck after two minutes. The process begins
+// as a shell, before most other tests, and finally takes the program's name: it keeps its age.
 func TestStalledInit(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -52,8 +51,7 @@ func TestStalledInit(t *testing.T) {
 	d.want(t, "init-stall", probe.Fail, "install-cni (process ", "has been running for ", "state S")
 }
 
-// TestNodeLoad makes the load average of a node that is too busy: more processes
-// than CPUs want to run, at the lowest priority there is.
+// TestNodeLoad raises the load average of a node: more processes than CPUs want to run, at the lowest priority.
 func TestNodeLoad(t *testing.T) {
 	t.Parallel()
 	// The kernel counts every five seconds, and what it counts then makes up a

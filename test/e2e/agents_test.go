@@ -80,8 +80,8 @@ var (
 	firstCheck = regexp.MustCompile(`(?m)^checks that are not good: ([a-z0-9-]+) `)
 )
 
-// bySkill does what the skill of a runbook says, word by word and with no model to think for it. It tells the first
-// cause it comes to, how many calls that took, and how many tokens they answered.
+// bySkill follows the skill of a runbook literally, without a model. It reports the first cause that it reaches, and
+// the number of calls and of answered tokens.
 func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause string, calls, read int) {
 	t.Helper()
 	id, confidence, check := "", "", ""
@@ -124,7 +124,7 @@ func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause strin
 	return cause, calls, read
 }
 
-// followsSkill wants the skill of the fault's runbook to lead an agent to its cause, and returns what that took.
+// followsSkill requires that the skill of the fault's runbook leads an agent to the cause, and returns the cost.
 func followsSkill(t *testing.T, f fault) string {
 	t.Helper()
 	want := f.Shows

@@ -21,8 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestAlertsMany fires an alert for each of forty nodes, and for one that runs: a real Alertmanager tells of each by
-// itself, and serve looks at all nodes together. What little begins before the others are there is of single nodes.
+// TestAlertsMany fires alerts for forty nodes, one of which runs. A real Alertmanager sends each alert separately, and
+// serve examines all nodes together. Only the few jobs that start before the other alerts arrive are about single
+// nodes.
 func TestAlertsMany(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)
@@ -82,7 +83,7 @@ func TestAlertsMany(t *testing.T) {
 	if m := s.metrics(t); m["jobs_gathered_total"] == 0 {
 		t.Errorf("gathered: %v", m)
 	}
-	// what it says is on the nodes, and node-b was asked itself
+	// the nodes have events with the result, and node-b ran a probe
 	if slices.Contains(many.Nodes, "node-b") {
 		i := slices.IndexFunc(f.Nodes, func(n reports.FleetNode) bool { return n.Node == "node-b" })
 		if len(f.Nodes[i].Methods) != 2 {

@@ -49,14 +49,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alertsToken is what Alertmanager and serve have in common; readingToken lets only read.
+// alertsToken is the shared token of Alertmanager and serve; readingToken permits only reading.
 const (
 	alertsToken  = "e2e-0123456789abcdef"
 	readingToken = "e2e-fedcba9876543210"
 )
 
-// freePort is one of this machine's that nobody has, and that the kernel gives nobody who
-// asks for any: those it gives away begin at 32768.
+// freePort returns an unused port outside the kernel's ephemeral range, which begins at 32768.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -167,8 +166,7 @@ func startAlertmanager(t testing.TB, config string) alertmanager {
 	if out, err := exec.Command(file(".cache/prometheus-alertmanager/usr/bin/amtool"), "check-config", name).CombinedOutput(); err != nil {
 		t.Fatalf("amtool check-config: %v\n%s\n%s", err, out, config)
 	}
-	// Debian's reads its templates below /usr/share, and it is only unpacked: it gets a
-	// /usr/share of its own.
+	// Debian's Alertmanager reads templates below /usr/share. It is only unpacked, so it gets a separate /usr/share.
 	unpacked := file(".cache/prometheus-alertmanager/usr")
 	background(t, "unshare", "--mount", "--propagation", "private", "--", "sh", "-c", `mount --bind "$0/share" /usr/share && exec "$0/bin/prometheus-alertmanager" "$@"`, unpacked, "--config.file", name, "--storage.path", t.TempDir(),
 		"--web.listen-address", strings.TrimPrefix(am.url, "http://"), "--cluster.listen-address=", "--log.level=debug")
@@ -439,8 +437,8 @@ func deployed(t testing.TB) (s serving, ca string) {
 	}, cert
 }
 
-// forwarded is where a pod's port is reached, as by 'kubectl port-forward'; that ends with the first
-// connection that is reset, so here each has a forwarding of its own.
+// forwarded returns a local address for a pod's port. Each connection has a separate forwarding, because 'kubectl
+// port-forward' ends at the first reset connection.
 func forwarded(t testing.TB, namespace, pod string, port int) int {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -523,8 +521,8 @@ func (s serving) jobs(t testing.TB) []string {
 	return out
 }
 
-// TestAlerts fires an alert about a node that is broken: a real Alertmanager, with the
-// receiver of docs/alerts.md, tells serve in its Deployment, which finds the cause.
+// TestAlerts fires an alert about a broken node. A real Alertmanager, with the receiver of docs/alerts.md, sends it to
+// serve in its Deployment, which finds the cause.
 func TestAlerts(t *testing.T) {
 	s, ca := deployed(t)
 	am := startAlertmanager(t, receiver(t, s.url, ca))
@@ -638,8 +636,8 @@ func address(t testing.TB, node string) string {
 	return ""
 }
 
-// TestAlertsKilled kills serve while it looks at a node: after its start the job is done,
-// and the alert, which Alertmanager goes on sending, starts no other.
+// TestAlertsKilled kills serve while it examines a node. After a restart, serve finishes the job. Alertmanager repeats
+// the alert, which starts no other job.
 func TestAlertsKilled(t *testing.T) {
 	slow(t)
 	port, dir := freePort(t), t.TempDir()
@@ -736,8 +734,8 @@ func (c *counting) before(t testing.TB, s serving) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestNodeEvents writes events as serve does: what is said of a job once more, after a kill,
-// takes the place of what was said before, and a node that gets too many is left alone.
+// TestNodeEvents writes events like serve. After a kill, a job's second event replaces the first. A node with too many
+// events gets no more.
 func TestNodeEvents(t *testing.T) {
 	ctx := t.Context()
 	k := kube(t)
@@ -792,8 +790,8 @@ func TestNodeEvents(t *testing.T) {
 	}
 }
 
-// TestAlertsBurst fires 1,000 alerts about 40 nodes at once: the work stays within its
-// limits, and every alert is in a report once Alertmanager has sent again what was refused.
+// TestAlertsBurst fires 1,000 alerts about 40 nodes at once. The work stays within its limits. After Alertmanager
+// retried refused alerts, every alert is in a report.
 func TestAlertsBurst(t *testing.T) {
 	slow(t)
 	ctx := t.Context()
@@ -907,8 +905,8 @@ func signed(t testing.TB) (ca, cert, key string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})))
 }
 
-// TestAlertsCertificates has Alertmanagers show a certificate: ours is let in, another's
-// not, and nothing is run for it.
+// TestAlertsCertificates has Alertmanagers present client certificates. serve accepts ours, rejects a foreign one, and
+// runs nothing for it.
 func TestAlertsCertificates(t *testing.T) {
 	slow(t)
 	ca, cert, key := signed(t)

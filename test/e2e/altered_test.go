@@ -59,8 +59,8 @@ mutations: [{patchType: JSONPatch, jsonPatch: {expression: %q}}]
 	}
 }
 
-// preflighted wants a certain exit code of a preflight by pod and ephemeral container, and
-// what it says; it gives what is otherwise.
+// preflighted requires an exit code and a text from preflight with pod and ephemeral container. It returns the
+// difference.
 func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	t.Helper()
 	a := call(t, "preflight", "--node", "node-b", "--via", strings.Join(append(ways, "pod"), ","))
@@ -70,7 +70,7 @@ func preflighted(t testing.TB, exit int, says string, ways ...string) string {
 	return ""
 }
 
-// What is altered: all of ours, or what no dry run shows, as a webhook may do it.
+// What the policy changes: all our objects, or only those outside a dry run, as a webhook may do.
 const (
 	onlyOurs   = "object.metadata.name.startsWith('calico-probe-')"
 	undeclared = onlyOurs + " && !request.dryRun"
@@ -78,8 +78,8 @@ const (
 
 const offNetwork = `[JSONPatch{op: "remove", path: "/spec/hostNetwork"}]`
 
-// TestAlteredPod has the cluster's policy change the probe's pod, and wants the field named,
-// nothing made, nobody's pod ended for it, and another access method taken.
+// TestAlteredPod has a cluster policy change the probe's pod. The run must name the field, create nothing, evict no
+// pod, and use another access method.
 func TestAlteredPod(t *testing.T) {
 	nothingLeft(t) // of the tests before: what is looked for below is this one's
 	fill(t, "node-b")
@@ -127,7 +127,7 @@ func TestAlteredPod(t *testing.T) {
 	}
 }
 
-// saidNothing wants no answer of a probe believed.
+// saidNothing requires that no probe answer is used.
 func (d document) saidNothing(t testing.TB, way string) {
 	t.Helper()
 	for _, r := range d.Results {
@@ -137,8 +137,8 @@ func (d document) saidNothing(t testing.TB, way string) {
 	}
 }
 
-// TestAlteredUnrehearsed has the policy change only what is really made. The pod is gone at
-// once, and nothing of it is believed.
+// TestAlteredUnrehearsed has the policy change only the real pod, not the dry run. The run deletes the pod at once, and
+// uses none of its results.
 func TestAlteredUnrehearsed(t *testing.T) {
 	slow(t)
 	altering(t, "", "pods", "CREATE", undeclared, offNetwork)
@@ -158,8 +158,8 @@ func TestAlteredUnrehearsed(t *testing.T) {
 	d.saidNothing(t, "pod")
 }
 
-// TestAlteredEphemeral is the same with a container in calico-node's pod, which nobody can
-// take out again: where a dry run shows it, it does not get there.
+// TestAlteredEphemeral is the same with an ephemeral container in calico-node's pod, which cannot be removed: if a dry
+// run shows the change, the run does not create it.
 func TestAlteredEphemeral(t *testing.T) {
 	slow(t)
 	const (
@@ -213,8 +213,8 @@ func TestAlteredEphemeral(t *testing.T) {
 	})
 }
 
-// TestAlteredJob has the clean-up job suspended, as queues for jobs do it: it would never
-// end, so it is not kept, and the run says so.
+// TestAlteredJob has the clean-up job suspended, as job queues do. It would never end, so the run deletes it and
+// reports that.
 func TestAlteredJob(t *testing.T) {
 	slow(t)
 	altering(t, "batch", "jobs", "CREATE", onlyOurs, `[JSONPatch{op: "add", path: "/spec/suspend", value: true}]`)
@@ -228,7 +228,7 @@ func TestAlteredJob(t *testing.T) {
 	eventually(t, time.Minute, func() string { return left(t) })
 }
 
-// TestAppArmor wants the annotation for Kubernetes before 1.30 to be no obstacle later.
+// TestAppArmor requires that the annotation for Kubernetes before 1.30 does no harm on later versions.
 func TestAppArmor(t *testing.T) {
 	slow(t)
 	cmd, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson")
@@ -252,8 +252,8 @@ func TestAppArmor(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestQuotas has the real words of quotas and limit ranges that refuse the probe's pod, and
-// wants the next namespace or access method taken.
+// TestQuotas has real quotas and limit ranges refuse the probe's pod. The run must use the next namespace or access
+// method.
 func TestQuotas(t *testing.T) {
 	slow(t)
 	for name, c := range map[string]struct{ limit, quota, says string }{

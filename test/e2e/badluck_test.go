@@ -27,9 +27,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// refusing stands between the client and the real API server, and answers requests with a
-// status of its own for as long as it is told to, as an overloaded server does (429) or
-// one that has lost etcd (500) or what it had in mind (410). Streams that are open go on.
+// refusing is a proxy before the real API server. While enabled, it answers requests with a status, like an overloaded
+// server (429), or one that lost etcd (500) or its history (410). Open streams continue.
 type refusing struct {
 	kubeconfig string
 	before     func(*http.Request) // where set, is shown every request first
@@ -61,8 +60,8 @@ func newRefusing(t *testing.T) *refusing {
 // refusals are what such a server answers with.
 var refusals = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGone}
 
-// TestAPIRefusesFromTheStart has every request answered by 429, 500 or 410, and wants one
-// clear line within the time the run has, and no verdict that sounds like a good one.
+// TestAPIRefusesFromTheStart answers every request with 429, 500 or 410. The run must print one clear line in time, and
+// its verdict must not sound healthy.
 func TestAPIRefusesFromTheStart(t *testing.T) {
 	for _, status := range refusals {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -80,9 +79,9 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 	}
 }
 
-// TestAPIRefusesInMidRun has every request answered by 429, 500 or 410 for a minute as soon as
-// the probe answers. What is open goes on, so the answer is whole; nothing can be cleaned
-// up by the client, which says so, and the cluster does it.
+// TestAPIRefusesInMidRun answers every request with 429, 500 or 410 for a minute from the probe's first answer. Open
+// connections continue, so the answer is complete. The client cannot clean up and reports that, and the cluster cleans
+// up.
 func TestAPIRefusesInMidRun(t *testing.T) {
 	slow(t)
 	unchanged(t)
@@ -109,8 +108,8 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 	}
 }
 
-// TestAPIRecoversInMidRun has every request refused for eight seconds from the one on that
-// would create the probe's pod: the run goes on where it can, or says what refused it.
+// TestAPIRecoversInMidRun refuses every request for eight seconds, from the request that creates the probe's pod. The
+// run continues if it can, or reports the refusal.
 func TestAPIRecoversInMidRun(t *testing.T) {
 	unchanged(t)
 	for _, status := range refusals {
@@ -151,8 +150,8 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 	}
 }
 
-// TestNodeDeletedInMidRun deletes the Node object while its probe answers, and wants the
-// run to end by itself, without "healthy", and nothing of ours left.
+// TestNodeDeletedInMidRun deletes the Node object while its probe answers. The run must end automatically, without
+// "healthy", and leave nothing behind.
 func TestNodeDeletedInMidRun(t *testing.T) {
 	slow(t)
 	nodes := kube(t).CoreV1().Nodes()
@@ -186,8 +185,8 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	}
 }
 
-// TestKubeletRestartsInMidRun ends the kubelet under a run, which cuts the connection to the
-// probe, and wants the whole answer all the same.
+// TestKubeletRestartsInMidRun kills the kubelet during a run, which cuts the connection to the probe. The answer must
+// be complete.
 func TestKubeletRestartsInMidRun(t *testing.T) {
 	unchanged(t)
 	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "-o", "ndjson")
@@ -229,9 +228,8 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestControllersAwayAndClientKilled kills a client while nobody on the cluster could
-// clean up after it: its probe ends by itself, and its objects go as soon as the
-// controllers are back.
+// TestControllersAwayAndClientKilled kills a client while the cluster's controllers are down. The probe exits
+// automatically, and the controllers remove its objects when they return.
 func TestControllersAwayAndClientKilled(t *testing.T) {
 	slow(t)
 	pids := controllers(t)
@@ -293,8 +291,8 @@ func controllers(t *testing.T) (pids []int) {
 	return pids
 }
 
-// TestClientsDiskFull gives the client a full disk for its report, and wants one clear
-// line, exit 1, the report on the screen whole, and nothing left on the cluster.
+// TestClientsDiskFull gives the client a full disk for its report. It must print one clear line and the complete
+// report, exit 1, and leave nothing on the cluster.
 func TestClientsDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	cmd := client(t)
@@ -317,8 +315,8 @@ func TestClientsDiskFull(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestMountsBelowTheRootAreReadOnly mounts a file system below a node's root and tries to
-// write there with the volume mount of a real probe's pod.
+// TestMountsBelowTheRootAreReadOnly mounts a file system below a node's root, and tries to write to it with the volume
+// mount of a real probe's pod.
 func TestMountsBelowTheRootAreReadOnly(t *testing.T) {
 	pods := kube(t).CoreV1().Pods("kube-system")
 	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--profile", "deep")

@@ -177,7 +177,7 @@ func cpuOf(dir string) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// looks is what an engineer would type on a node to see what a quick run sees there.
+// looks lists the commands with which an engineer would collect the data of a quick run on a node.
 const looks = `ip -br addr; ip route; ip route get 10.88.0.12; ip rule
 cat /proc/swaps /proc/loadavg; free; df -h /host /host/var/lib
 sysctl net.ipv4.ip_forward net.ipv4.conf.all.rp_filter

@@ -22,8 +22,8 @@ func signalAll(t testing.TB, node, name, signal string) {
 		`for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = `+name+` ] && kill -`+signal+` ${p#/proc/}; done; true`)
 }
 
-// TestKubeletFrozen wants a node nobody can get onto to be a finding, soon, and
-// without anything waiting there for the kubelet's return.
+// TestKubeletFrozen requires a quick finding for a node that no access method reaches. No object may wait for the
+// kubelet's return.
 func TestKubeletFrozen(t *testing.T) {
 	slow(t)
 	signalAll(t, "node-b", "kubelet", "STOP")
@@ -47,15 +47,15 @@ func TestKubeletFrozen(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestRuntimeFrozen wants a runtime that accepts and never answers named as what
-// keeps the probe out.
+// TestRuntimeFrozen requires the report to name a runtime that accepts connections but never answers as what blocks the
+// probe.
 func TestRuntimeFrozen(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")
 	thaw := func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") }
 	t.Cleanup(thaw)
 	signalAll(t, "node-b", "containerd", "STOP")
-	// What hangs in whatever is asked of it is not slow: no second pod is waited for.
+	// A kubelet that never answers is not slow: the run does not wait for a second pod.
 	d, _ := report(t, "run", "--node", "node-b", "--via", "pod,ephemeral,exec")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 8")
 	d.want(t, "probe-placed", probe.Unknown, "exec: ", "no reply in time (10s)")
@@ -76,8 +76,8 @@ func TestRuntimeFrozen(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestKubeletFreezesMidRun wants a line that dies without a word to be noticed by
-// the missing beats, what did arrive to be shown, and nothing to be left.
+// TestKubeletFreezesMidRun has a connection go silent. The client must notice the missing heartbeats, show the results
+// so far, and leave nothing behind.
 func TestKubeletFreezesMidRun(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on
@@ -99,9 +99,8 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestSecondNIC gives a node the NIC of incident 003 and wants it named as what
-// Calico would pick, with the setting that would not; and then, once it is
-// registered, as an address that no other node can use.
+// TestSecondNIC gives a node the NIC of incident 003. The report must name it as Calico's next choice, with the setting
+// that avoids it. Once registered, it must be reported as an address that other nodes cannot use.
 func TestSecondNIC(t *testing.T) {
 	slow(t)
 	register := func(address string) {
@@ -140,8 +139,8 @@ func TestSecondNIC(t *testing.T) {
 	d.want(t, "node-ping", probe.Fail, "node-a 10.0.0.66: none of 5")
 }
 
-// TestDeadBIRD kills a node's BIRD and wants it named there, and on the other node
-// as a peer whose machine answers and whose BIRD does not.
+// TestDeadBIRD kills a node's BIRD. The node must report this, and the other node must report a peer whose machine
+// answers but whose BIRD does not.
 func TestDeadBIRD(t *testing.T) {
 	slow(t)
 	t.Cleanup(func() {

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestBundle makes a bundle of a node with a fault, on which a tenant's pod has secrets in every field that may hold
-// some: none of them is in it, the cause is, and analyze comes to it again.
+// TestBundle bundles a node with a fault. A tenant's pod there has secrets in every field that may contain one. The
+// bundle must contain the cause and no secret, and analyze must find the cause again.
 func TestBundle(t *testing.T) {
 	const planted = "pl4nted-s3cret"
 	pod := &corev1.Pod{
@@ -86,7 +86,7 @@ func TestBundle(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestBundleInterrupted wants neither a file nor a pod of a bundle that Ctrl-C has ended.
+// TestBundleInterrupted requires that Ctrl-C leaves no file and no pod of a bundle.
 func TestBundleInterrupted(t *testing.T) {
 	folder := t.TempDir()
 	cmd, out := started(t, nil, "bundle", "--node", "node-b", "--file", filepath.Join(folder, "b.tar.gz"))

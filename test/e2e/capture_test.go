@@ -61,7 +61,8 @@ func captured(t *testing.T, name string) map[string]int {
 	return out
 }
 
-// TestCaptureBothEnds has our own packets seen at both ends, and at one alone where a firewall between them drops them.
+// TestCaptureBothEnds requires our own packets in the captures of both ends, and of one end if a firewall between the
+// ends drops them.
 func TestCaptureBothEnds(t *testing.T) {
 	nodeReady(t, "node-a")
 	nodeReady(t, "node-b")
@@ -119,7 +120,7 @@ func dropping(t *testing.T, node, chain, rule string) {
 	mustSandbox(t, "exec", node, "--", "nft", "add", "rule", "ip", "fault", "c", rule)
 }
 
-// TestCaptureByEachMethod captures by the access methods that put a probe there, and to a pipe.
+// TestCaptureByEachMethod captures by each access method that places a probe, and to a pipe.
 func TestCaptureByEachMethod(t *testing.T) {
 	slow(t)
 	nodeReady(t, "node-a")
@@ -143,8 +144,8 @@ func TestCaptureByEachMethod(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestCaptureHasFewRights wants a pod with one capability that says what it is for, and nothing left of it once its
-// client is killed.
+// TestCaptureHasFewRights requires a pod with one capability and its reason, and no leftovers after its client is
+// killed.
 func TestCaptureHasFewRights(t *testing.T) {
 	slow(t)
 	nodeReady(t, "node-a")

@@ -48,8 +48,8 @@ func without(all map[types.UID]string, run string) map[types.UID]string {
 	return rest
 }
 
-// asOlder makes what a run has created what a client before would have, whose clock is ten
-// minutes behind: it says when it ends, by that clock.
+// asOlder changes a run's objects to those of an older client whose clock is ten minutes slow: they contain an expiry
+// by that clock.
 func asOlder(t testing.TB, run string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
@@ -138,9 +138,8 @@ func there(t testing.TB, pod *corev1.Pod) bool {
 	return err == nil && got.UID == pod.UID && got.DeletionTimestamp == nil
 }
 
-// TestClean removes what a killed client has left beside the run of somebody else, whose
-// clock is ten minutes off, and nothing that is not ours: by the ID of the run, and all of
-// it after a question.
+// TestClean removes a killed client's leftovers, by run ID and all of them after a question. It must not touch foreign
+// objects, or the run of another user whose clock is ten minutes off.
 func TestClean(t *testing.T) {
 	mustSandbox(t, "felix", "node-b", "hang") // so that the run is still going on
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-b", "ok"); calicoReady(t, "node-b") })
@@ -252,8 +251,7 @@ func dated(t testing.TB, by time.Duration) string {
 	})
 }
 
-// TestCleanByServerClock wants the API server's clock, ten minutes ahead of this machine's
-// or behind it, to say what is over.
+// TestCleanByServerClock requires that the API server's clock, ten minutes ahead or behind, decides what has expired.
 func TestCleanByServerClock(t *testing.T) {
 	left := func(run, life string) *corev1.Pod {
 		return leftover(t, "default", run, map[string]string{

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFingerprint wants each change of somebody's pod to be seen, and nothing that Kubernetes
-// rewrites by itself, nor our own ephemeral container, to be taken for one.
+// TestFingerprint requires that the comparison sees each change of a foreign pod. It must ignore fields that Kubernetes
+// rewrites, and our own ephemeral container.
 func TestFingerprint(t *testing.T) {
 	ephemeral := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -77,8 +77,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestChanged wants an object that is gone, one that is new, and one that is not as it was to
-// be told each in one line that names it, and nothing of those that stayed.
+// TestChanged requires one line for each deleted, new or changed object, with its name, and no line for unchanged
+// objects.
 func TestChanged(t *testing.T) {
 	before := others{objects: map[string]string{"Pod default a": "1", "Pod default b": "1", "Pod default c": "1"}}
 	if said := before.changed(before); len(said) > 0 {
@@ -94,8 +94,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestHarmed wants every event by which a pod that was there is ended or moved, by whichever
-// field says when, and none that is older, about something else, or harmless.
+// TestHarmed requires every event by which an existing pod is ended or moved, with its time in any field. It must
+// ignore older, unrelated and harmless events.
 func TestHarmed(t *testing.T) {
 	taken := time.Now()
 	before := others{known: map[types.UID]bool{"1": true}, taken: taken}

@@ -45,8 +45,8 @@ func isHeld(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'calico-probe-conditions'")
 }
 
-// policyHolds wants the policy to refuse whatever the account's right would let it write on a node, but for our
-// condition and our annotation; and the same of the right to patch whole nodes, should somebody grant that too.
+// policyHolds requires that the policy refuses every write to a node that the account's rights permit, except to our
+// condition and annotation. It requires the same if the account may also patch whole nodes.
 func policyHolds(t *testing.T) {
 	t.Helper()
 	more := metav1.ObjectMeta{Name: "calico-probe-test-patch-nodes"}

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/install"
 )
 
-// healthOf is the condition of a node that calico-probe writes, nil where it has none.
+// healthOf returns the condition that calico-probe wrote on a node, nil = none.
 func healthOf(t testing.TB, node string) *corev1.NodeCondition {
 	t.Helper()
 	n, err := kube(t).CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
@@ -45,8 +45,8 @@ func wantsHealth(t testing.TB, node string, status corev1.ConditionStatus, messa
 	})
 }
 
-// TestConditions has conditions written by an account with the rights that 'manifests' grants and no more, as a job
-// in the cluster does it, and takes them away again.
+// TestConditions writes and removes conditions with an account that has only the rights from 'manifests', like a job in
+// the cluster.
 func TestConditions(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/client-here.tar"))

@@ -56,8 +56,8 @@ spec:
   - run: {profile: standard, skip: [node-load]}
 `
 
-// TestNothingIsSentElsewhere runs the client in a network of its own in which the only way
-// out is a connection to its API server, and counts the packets it sends to anywhere else.
+// TestNothingIsSentElsewhere runs the client in a separate network that only reaches its API server, and counts packets
+// to other destinations.
 func TestNothingIsSentElsewhere(t *testing.T) {
 	for name, args := range map[string]string{
 		"run":       "run --node node-a --skip node-load",
@@ -67,7 +67,7 @@ func TestNothingIsSentElsewhere(t *testing.T) {
 		"version":   "version",
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Whatever has no other way goes to the namespace's own loopback, where it is counted.
+			// Packets without another route go to the namespace's loopback, where they are counted.
 			cmd := client(t)
 			cmd.Path, cmd.Args = "/usr/bin/unshare", []string{"unshare", "--net", "sh", "-c", `set -e
 ip link set lo up; ip route add default dev lo; ip -6 route add default dev lo

@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestOneClearLine wants bad input and a missing cluster answered by one line
-// that says what to do, nothing on stdout, and the documented exit code.
+// TestOneClearLine requires, for bad input and a missing cluster, one line that says what to do, an empty stdout and
+// the documented exit code.
 func TestOneClearLine(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"x",
@@ -85,7 +85,7 @@ func TestOneClearLine(t *testing.T) {
 	}
 }
 
-// TestNoRightToCreatePods wants the API's view all the same, and no verdict.
+// TestNoRightToCreatePods requires the API's results, and no verdict.
 func TestNoRightToCreatePods(t *testing.T) {
 	k := kube(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"}, Rules: []rbacv1.PolicyRule{
@@ -122,7 +122,7 @@ func TestNoRightToCreatePods(t *testing.T) {
 	}
 }
 
-// TestMissingImage also wants the way not tried that could not be undone.
+// TestMissingImage also requires that the run skips the access method that cannot be undone.
 func TestMissingImage(t *testing.T) {
 	d, a := report(t, "run", "--node", "node-a", "--image", "nowhere.invalid/probe:none", "--via", "pod,ephemeral,exec")
 	if a.exit != 5 {
@@ -133,8 +133,7 @@ func TestMissingImage(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestRefusedByPolicy wants a refused pod to be a finding, and auto to find the
-// other way.
+// TestRefusedByPolicy requires a finding for a refused pod, and that auto finds another access method.
 func TestRefusedByPolicy(t *testing.T) {
 	k := kube(t)
 	for name, labels := range map[string]map[string]string{

@@ -15,8 +15,8 @@ import (
 	reports "github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestExitCodes makes the program exit with each code of docs/README.md, in each of the ways listed there. Only
-// the question before many probes (5) is missing: it takes more than 20 nodes, and package main tests it.
+// TestExitCodes has the program exit with each code of docs/README.md, for each reason listed there. Only code 5
+// (consent for many probes) is missing: it needs more than 20 nodes, and package main tests it.
 func TestExitCodes(t *testing.T) {
 	healthy := []string{"run", "node-a", "--skip", "node-load,startup-budget"}
 	dir := t.TempDir()

@@ -59,8 +59,8 @@ func locally(t testing.TB, node, script, ids string) document {
 	return d
 }
 
-// TestFrozenDaemons freezes every daemon of a node and wants each named, by the
-// client on the node itself: nothing can be put there any more.
+// TestFrozenDaemons freezes every daemon of a node. The client on the node must name each, because no access method can
+// place a probe.
 func TestFrozenDaemons(t *testing.T) {
 	slow(t)
 	const node, all = "node-a", "felix-live,felix-ready,bird-socket,bgp-session,containerd-health,cri-health,kubelet-health,kubeproxy-health"
@@ -95,8 +95,8 @@ func TestFrozenDaemons(t *testing.T) {
 	d.want(t, "bgp-session", probe.Skip, "bird-socket did not pass")
 }
 
-// TestFlushedServices takes kube-proxy's rules away, as a firewall's reload does,
-// and wants the services called unreachable while what is behind them answers.
+// TestFlushedServices removes kube-proxy's rules, like a firewall reload. Services must be reported as unreachable
+// while their endpoints answer.
 func TestFlushedServices(t *testing.T) {
 	slow(t)
 	const node = "node-a"
@@ -139,8 +139,8 @@ func notOK(t testing.TB, node, ids string) string {
 	return ""
 }
 
-// TestDroppedPackets drops at one node what the checks send, each kind in one
-// direction, and has its BGP session to be made anew.
+// TestDroppedPackets drops a check's packets on one node, one kind and direction at a time, and forces its BGP session
+// to reconnect.
 func TestDroppedPackets(t *testing.T) {
 	slow(t)
 	const node, other = "node-b", "node-a"
@@ -188,8 +188,8 @@ EOF`)
 	d.want(t, "node-ping", probe.Fail, "node-a fd00:10:88::11", "none of 5")
 }
 
-// TestClusterDNS lets the kubelet of one node know another cluster domain than
-// CoreDNS does, and freezes CoreDNS on the other.
+// TestClusterDNS gives one node's kubelet another cluster domain than CoreDNS serves, and freezes CoreDNS on the other
+// node.
 func TestClusterDNS(t *testing.T) {
 	slow(t)
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),
@@ -221,9 +221,8 @@ func TestClusterDNS(t *testing.T) {
 	wanted("cluster.local", "no answer") // the service has no endpoint any more, or still this one
 }
 
-// TestRoutes takes the routes to another node's pods away, one family by a
-// blackhole, the other by removing it, while the BIRDs that would put them back
-// stand still.
+// TestRoutes removes the routes to another node's pods: one family by a blackhole, the other by deletion. The BIRDs
+// that would restore them are frozen.
 func TestRoutes(t *testing.T) {
 	slow(t)
 	const node, block, block6 = "node-a", "10.244.218.64/26", "fd00:10:244::da40/122"
@@ -248,7 +247,7 @@ func TestRoutes(t *testing.T) {
 	d.want(t, "node-ping", probe.OK, "node-b 10.88.0.12")
 }
 
-// TestMainRule takes the kernel's own rule for the main table of IPv6 away, which counts once there is another rule.
+// TestMainRule removes the kernel's IPv6 rule for table main, which matters once another rule exists.
 func TestMainRule(t *testing.T) {
 	const node, rule, other = "node-a", "pref 32766 lookup main", "pref 99 fwmark 0x99 lookup 99"
 	t.Cleanup(func() { shell(t, node, "ip -6 rule add "+rule+"; ip -6 rule del "+other) })
@@ -261,7 +260,7 @@ func TestMainRule(t *testing.T) {
 	}
 }
 
-// TestNodesFiles puts onto a node what people and programs leave there.
+// TestNodesFiles creates files on a node as people and programs leave them there.
 func TestNodesFiles(t *testing.T) {
 	slow(t)
 	const node, all = "node-a", "felix-live,cni-config,cni-nodename,cni-token,ipam-files,node-swap,node-disk"
@@ -339,8 +338,8 @@ func realToken(t testing.TB) string {
 	return given.Status.Token
 }
 
-// agedBy is a token as if it had run out so long ago. None can be waited for: the
-// API server gives none for less than ten minutes.
+// agedBy returns a token that looks expired for this long. A test cannot wait for expiry: the API server issues tokens
+// for at least ten minutes.
 func agedBy(t testing.TB, token string, ago time.Duration) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -361,8 +360,7 @@ func agedBy(t testing.TB, token string, ago time.Duration) string {
 	return strings.Join(parts, ".")
 }
 
-// TestSwapOn turns swap on, which is the whole machine's, for as long as one look
-// takes.
+// TestSwapOn enables swap, which affects the whole machine, for one run.
 func TestSwapOn(t *testing.T) {
 	slow(t)
 	dir, err := os.MkdirTemp(file(".cache"), "swap") // on a disk, which /tmp need not be
@@ -393,8 +391,7 @@ func TestSwapOn(t *testing.T) {
 	d.want(t, "node-swap", probe.Fail, "the kubelet does not start with swap")
 }
 
-// TestNoNetworkConfiguration takes Calico's CNI file away and wants what follows
-// from it named at every place it shows.
+// TestNoNetworkConfiguration removes Calico's CNI file. The report must name the effect at every place where it shows.
 func TestNoNetworkConfiguration(t *testing.T) {
 	slow(t)
 	const node, file = "node-b", "/etc/cni/net.d/10-calico.conflist"
@@ -420,8 +417,8 @@ func TestNoNetworkConfiguration(t *testing.T) {
 	d.want(t, "kubelet-health", probe.OK, "healthz: 200")
 }
 
-// TestKilledWhileStarting freezes a calico-node right after its start, so that the
-// kubelet kills it when the liveness probe's budget is used up.
+// TestKilledWhileStarting freezes a calico-node right after its start, so that the kubelet kills it when the liveness
+// probe's budget is used up.
 func TestKilledWhileStarting(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -499,8 +496,8 @@ func TestKilledWhileStarting(t *testing.T) {
 	d.want(t, "calico-pod", probe.Fail, "waiting: CrashLoopBackOff", "previous container exited 137")
 }
 
-// TestClocksApart puts a clock two hours late between client and API server. The
-// clock of this machine, which is the nodes' too, cannot be set for a test.
+// TestClocksApart puts a clock that is two hours slow between client and API server. A test cannot set this machine's
+// clock, which the nodes share.
 func TestClocksApart(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {

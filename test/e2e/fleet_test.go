@@ -50,7 +50,7 @@ func TestFleet(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestFleetKilled wants nothing to be left of a client that was killed while its probes were on the nodes.
+// TestFleetKilled requires that a client killed during its probes leaves nothing behind.
 func TestFleetKilled(t *testing.T) {
 	for name, end := range map[string]os.Signal{"killed": os.Kill, "Ctrl-C": os.Interrupt} {
 		t.Run(name, func(t *testing.T) {

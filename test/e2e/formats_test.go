@@ -58,8 +58,8 @@ func contents(t testing.TB, name string) string {
 	return string(b)
 }
 
-// TestEveryFormatOfOneRun has one run of a real node written in every form, each of them
-// read by somebody else's reader, and exit code 4 with --fail-on warn.
+// TestEveryFormatOfOneRun writes one run of a real node in every format, reads each with a third-party reader, and
+// requires exit code 4 with --fail-on warn.
 func TestEveryFormatOfOneRun(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "fault", "heal") })
 	mustSandbox(t, "fault", "inject", "swap-before-reboot")
@@ -137,7 +137,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 			t.Errorf("the transcript has no %s", want)
 		}
 	}
-	// What was seen decides, and not how it is shown or what is left of it.
+	// The results decide, not their format or filter.
 	if a := call(t, "run", "--node", "node-b", "--checks", "node-swap", "-o", "jsonpath={.verdict}"); a.exit != 0 ||
 		a.stdout != "warnings" {
 		t.Errorf("without --fail-on: exit %d, %q", a.exit, a.stdout)
@@ -147,8 +147,8 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 	}
 }
 
-// TestLimits wants --timeout and --check-timeout to end what they are about, with their
-// exit codes, and an output that breaks to lose no other.
+// TestLimits requires that --timeout and --check-timeout end the run and the check, with their exit codes, and that a
+// failed output does not affect other outputs.
 func TestLimits(t *testing.T) {
 	slow(t)
 	file := filepath.Join(t.TempDir(), "report.json")
@@ -179,8 +179,8 @@ func TestLimits(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestRecipes runs each command of docs/recipes.md over recorded nights and wants what
-// stands below it.
+// TestRecipes runs each command of docs/recipes.md on recorded nights, and requires the output that is documented below
+// it.
 func TestRecipes(t *testing.T) {
 	folder := t.TempDir()
 	for night, outputs := range map[string][]string{

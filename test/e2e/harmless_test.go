@@ -82,8 +82,8 @@ func fill(t testing.TB, node string) {
 	customer(t, "e2e-customer", node, rest)
 }
 
-// TestFullNode has all CPU and memory of a node requested by a customer, and wants the
-// answers of a probe, and of a root shell, without anybody's pod being ended for them.
+// TestFullNode requests all CPU and memory of a node for a customer's pod. A probe and a root shell must still answer,
+// and no pod may be evicted.
 func TestFullNode(t *testing.T) {
 	const node = "node-b"
 	fill(t, node)
@@ -125,7 +125,7 @@ func kubeletWith(t testing.TB, node, settings string, told func(*corev1.Node) bo
 	again("cp "+config+" "+config+".e2e; cat >>"+config+" <<'END'\n"+settings+"\nEND", told)
 }
 
-// TestPodLimit has a node at its number of pods, and wants the probe there all the same.
+// TestPodLimit fills a node up to its pod limit. The probe must still run there.
 func TestPodLimit(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -152,8 +152,7 @@ func TestPodLimit(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestPressure has the kubelet itself say that the node is short of something. Its
-// thresholds are soft ones, or it would evict.
+// TestPressure has the kubelet report pressure. Its thresholds are soft, or it would evict pods.
 func TestPressure(t *testing.T) {
 	const node = "node-b"
 	for _, c := range []struct {

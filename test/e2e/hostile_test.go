@@ -53,7 +53,7 @@ func lies(t *testing.T) {
 	nodeReady(t, "node-a")
 }
 
-// unsteered wants nothing in a text that could steer a terminal.
+// unsteered requires that a text cannot control a terminal.
 func unsteered(t *testing.T, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
@@ -74,8 +74,8 @@ func (d document) reasonOf(node string) string {
 	return ""
 }
 
-// TestLiarForges has a node answer for the API, for the client and in colours: it is believed
-// in what it was asked and in nothing else, and the neighbour's answers are whole.
+// TestLiarForges has a node forge answers for the API and the client, with terminal colours. The client accepts only
+// requested answers, and the other node's answers are complete.
 func TestLiarForges(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
@@ -107,9 +107,8 @@ func TestLiarForges(t *testing.T) {
 	}
 }
 
-// TestLiarFloods has a node that never stops: with answers, with a line that has no end. The
-// client gives it up by itself, in time and without its memory, and the neighbour's answers
-// are whole.
+// TestLiarFloods has a node that never stops sending: answers, or a line without end. The client must give up in time,
+// without using much memory, and the other node's answers must be complete.
 func TestLiarFloods(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
@@ -132,7 +131,7 @@ func TestLiarFloods(t *testing.T) {
 	}
 }
 
-// TestLiarTooLong has a text in an answer that no line has room for.
+// TestLiarTooLong sends an answer with a text longer than the line limit.
 func TestLiarTooLong(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
@@ -144,8 +143,8 @@ func TestLiarTooLong(t *testing.T) {
 	d.there().want(t, "neighbour-reach", probe.OK, "icmp")
 }
 
-// TestLiarIsInterrupted wants Ctrl-C to be heard while a node floods, in a run and in the output
-// of a tool, which may go on for as long as FLOOD says without costing memory.
+// TestLiarIsInterrupted requires that Ctrl-C works while a node floods, in a run and in a tool's output. The flood may
+// last as long as FLOOD sets, without using memory.
 func TestLiarIsInterrupted(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)
@@ -193,8 +192,8 @@ func TestLiarIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestLiarInASession records a session with a node that says too much of itself: what was typed
-// is in the record, which can be read.
+// TestLiarInASession records a session with a node that sends too much. The record must contain what was typed, and be
+// readable.
 func TestLiarInASession(t *testing.T) {
 	slow(t)
 	lies(t)
@@ -217,8 +216,8 @@ func TestLiarInASession(t *testing.T) {
 	}
 }
 
-// TestHostileLeftovers has a tenant's pod bear all our labels and a name as we give it, and
-// annotations that steer a terminal and make lines.
+// TestHostileLeftovers gives a tenant's pod all our labels, a name in our form, and annotations with terminal control
+// characters and line breaks.
 func TestHostileLeftovers(t *testing.T) {
 	const said = "x\x1b[2J\x1b]0;owned\x07\x1b[32m\u202e\u009b\nforged: all is well"
 	annotations := map[string]string{}

@@ -10,9 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestImageByDigest names the probe's image by digest, as a release does, on nodes that have it from an
-// archive and reach no registry; then by a digest that they do not have, which a tag beside it
-// does not make up for.
+// TestImageByDigest names the probe's image by digest, like a release, on nodes that have it from an archive and reach
+// no registry. It then uses a digest that the nodes lack: a tag beside it must not replace it.
 func TestImageByDigest(t *testing.T) {
 	b, err := os.ReadFile(file(".cache/probe.ref"))
 	if err != nil {
@@ -40,7 +39,7 @@ func TestImageByDigest(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestImageByTag wants a run to say what the node made of a tag that the user named.
+// TestImageByTag requires that a run reports which image the node used for the user's tag.
 func TestImageByTag(t *testing.T) {
 	const moved = "registry.example/probe:moved"
 	b, err := os.ReadFile(file(".cache/probe.ref"))

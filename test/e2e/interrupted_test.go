@@ -76,10 +76,9 @@ func evictProbe(k kubernetes.Interface) func(*testing.T, *interruptedRun) {
 	}
 }
 
-// TestInterruptedRuns ends runs and sessions in every way they can end before its time, half of them
-// while their probe answers and half at a random moment, and wants nothing of ours left a
-// minute after the last one, and nothing that is not ours changed. INTERRUPTED is how
-// many: 'make soak' takes a thousand.
+// TestInterruptedRuns ends runs and sessions in every way, half while the probe answers and half at a random moment. A
+// minute after the last one, nothing of ours may be left, and no foreign object may have changed. INTERRUPTED sets the
+// number: 'make soak' uses a thousand.
 func TestInterruptedRuns(t *testing.T) {
 	runs, err := strconv.Atoi(cmp.Or(os.Getenv("INTERRUPTED"), "50"))
 	if err != nil {

@@ -32,8 +32,8 @@ for unit in kubelet containerd; do
 		while (<STDIN>) { print $s $_; $s->flush }' $unit >/dev/null 2>&1 &
 done`
 
-// TestByKubelet asks a node's kubelet for what it serves, with the runtime frozen too, where no pod starts and no
-// container answers: by the services' own files, and by node log query of a kubelet that has it on.
+// TestByKubelet queries a node's kubelet, also with a frozen runtime, when no pod starts and no container answers. It
+// uses the services' log files, and node log query if the kubelet has it enabled.
 func TestByKubelet(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -99,7 +99,7 @@ func kubeletRefused(t *testing.T, node string) {
 	}
 }
 
-// kubeletOfFrozen stops containerd where it stands, and wants the kubelet's own words about it.
+// kubeletOfFrozen freezes containerd, and requires the kubelet's message about it.
 func kubeletOfFrozen(t *testing.T, node string) {
 	signalAll(t, node, "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, node, "containerd", "CONT"); nodeReady(t, node) })

@@ -59,13 +59,12 @@ func (f fault) book() string {
 	return fmt.Sprintf("`%s`: %s", f.Shows.Runbook, f.Shows.Branch)
 }
 
-// TestFaults injects each fault of the lab into a cluster that is whole, and wants
-// one run to name its cause first, as soon as that shows, no other with high confidence
-// in that run, a runbook for its symptom to take the branch that is for it, and a healthy
-// run once it is healed. What was seen goes to docs/faults.md.
+// TestFaults injects each fault into a healthy cluster. One run must name its cause first, as soon as it shows, and no
+// other cause with high confidence. A runbook for the symptom must take the matching branch, and after healing a run
+// must be healthy. The results go to docs/faults.md.
 func TestFaults(t *testing.T) { eachFault(t, false) }
 
-// TestMachineFaults does the same with those that every cluster of this machine feels: nothing may run beside them.
+// TestMachineFaults does the same with faults that affect every cluster on this machine: it must run alone.
 func TestMachineFaults(t *testing.T) { eachFault(t, true) }
 
 func eachFault(t *testing.T, machine bool) {
@@ -168,8 +167,8 @@ func oneFault(t *testing.T, f fault) string {
 	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, f.book())) + " |"
 }
 
-// goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
-// to come to what its run did, and to name the cause in the record for people.
+// goes starts an unattended runbook on a fault. It must take the expected branch, reach its run's conclusion, and name
+// the cause in the record.
 func goes(t *testing.T, f fault) {
 	t.Helper()
 	want, branch := f.Shows, cmp.Or(f.Shows.Branch, thisSymptom)
@@ -200,8 +199,8 @@ func goes(t *testing.T, f fault) {
 	}
 }
 
-// concludes is what a built-in runbook has to conclude of what it saw: what its run did, and
-// before a reboot that anything named speaks against it.
+// concludes returns what a built-in runbook must conclude: its run's result, and before a reboot the causes that speak
+// against it.
 func concludes(r runbook.Record) string {
 	if r.Runbook == "before-reboot" {
 		return "fault"
@@ -225,7 +224,7 @@ func followed(t testing.TB, name string, args ...string) (runbook.Record, answer
 	return r, a
 }
 
-// branchOf is what a built-in runbook chose by what was named first.
+// branchOf returns the branch that a built-in runbook chose for the first cause.
 func branchOf(r runbook.Record) string {
 	for _, s := range r.Steps {
 		if s.Name == "cause" && s.Choice != nil {
@@ -235,7 +234,7 @@ func branchOf(r runbook.Record) string {
 	return ""
 }
 
-// first is the first cause, an empty one where there is none.
+// first returns the first cause, an empty one if there is no cause.
 func (d document) first() probe.Cause {
 	if len(d.Causes) == 0 {
 		return probe.Cause{}
@@ -303,9 +302,8 @@ most three calls and 6,000 tokens of answers (vocabulary o200k_base) are allowed
 |---|---|---|---|---|---|
 `}
 
-// record has a page say what was seen of a fault: with FAULTS=write its row is put
-// there, and taken out where the fault failed (""); else the row that is there has to name
-// the same cause. What is there of no fault of the lab goes.
+// record compares a fault's row on a page with its cause. With FAULTS=write it writes the row, or removes it if the
+// fault failed (""), and removes rows of unknown faults.
 func record(t *testing.T, p page, fault, cause, row string) {
 	t.Helper()
 	path := file(p.file)
@@ -386,8 +384,7 @@ func rowName(row string) (string, bool) {
 	return name, ok
 }
 
-// TestSoak runs again and again on a healthy cluster and wants nothing above info,
-// and no cause.
+// TestSoak runs repeatedly on a healthy cluster, and requires no result above info and no cause.
 func TestSoak(t *testing.T) {
 	runs, err := strconv.Atoi(cmp.Or(os.Getenv("SOAK"), "12"))
 	if err != nil {

@@ -75,8 +75,7 @@ func withShell(container string) corev1.PodSpec {
 	}
 }
 
-// TestByExec wants a probe in somebody else's container to see what one in a pod
-// sees.
+// TestByExec requires that a probe in a foreign container gets the same results as a probe in a pod.
 func TestByExec(t *testing.T) {
 	d, a := report(t, "run", "--node", "node-b", "--via", "exec")
 	if a.exit != 5 {
@@ -95,7 +94,7 @@ func TestByExec(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestLadderPastTheImage wants an image nobody has to be no obstacle.
+// TestLadderPastTheImage requires that a run succeeds although the probe's image does not exist.
 func TestLadderPastTheImage(t *testing.T) {
 	slow(t)
 	execTarget(t)
@@ -109,8 +108,8 @@ func TestLadderPastTheImage(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestLadderPastAFrozenRuntime is incident 001 where it hurts: no container can be
-// started, and what hangs is named all the same.
+// TestLadderPastAFrozenRuntime reproduces incident 001 at its worst: no container starts, but the report names what
+// hangs.
 func TestLadderPastAFrozenRuntime(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")
@@ -123,7 +122,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	// A kubelet that is blocked by the runtime may not even take the pod up.
 	d.want(t, "probe-placed", probe.Info, "pod: ", " within 8")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it takes the same")
-	// Exec is asked where nobody but the kubelet was seen to stand still.
+	// Exec is tried if only the kubelet appears frozen.
 	if s := d.way("exec").Status; s != probe.Skip && s != probe.Info {
 		t.Errorf("exec: %v", d.way("exec"))
 	}
@@ -134,7 +133,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestLadderPastADeadKubelet is incident 003a.
+// TestLadderPastADeadKubelet reproduces incident 003a.
 func TestLadderPastADeadKubelet(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -161,8 +160,8 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestLadderPastAFrozenKubelet is the same with a kubelet that answers nothing: it is
-// asked in two containers and no more.
+// TestLadderPastAFrozenKubelet is the same with a kubelet that does not answer: the run tries two containers and no
+// more.
 func TestLadderPastAFrozenKubelet(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")
@@ -182,7 +181,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestNothingIsLeftByExec ends runs in somebody else's container at odd moments.
+// TestNothingIsLeftByExec ends runs in a foreign container at random moments.
 func TestNothingIsLeftByExec(t *testing.T) {
 	slow(t)
 	execTarget(t)
@@ -207,8 +206,8 @@ func (d document) way(name string) located {
 	return located{}
 }
 
-// TestLadderPastAClosedPort wants a probe that runs in a pod and cannot be talked to,
-// because the API server does not reach the kubelet, to be no obstacle either.
+// TestLadderPastAClosedPort has a probe in a pod that is unreachable because the API server cannot reach the kubelet.
+// The run must succeed anyway.
 func TestLadderPastAClosedPort(t *testing.T) {
 	slow(t)
 	const rule = "INPUT -p tcp --dport 10250 -j REJECT --reject-with tcp-reset"
@@ -225,8 +224,7 @@ func TestLadderPastAClosedPort(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestLadderToItsEnd wants every way that was tried to be named, and why none
-// worked.
+// TestLadderToItsEnd requires that the report lists every access method tried, and why each failed.
 func TestLadderToItsEnd(t *testing.T) {
 	slow(t)
 	d, a := report(t, append(bySSH(t, "IdentityFile", "IdentityFile /nowhere #"), "run", "--node", "node-a", "--image",

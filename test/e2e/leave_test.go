@@ -57,13 +57,13 @@ func processes(t testing.TB, node string) string {
 	return mustSandbox(t, "exec", node, "--", "ps", "-ww", "-eo", "args")
 }
 
-// nothingLeft waits until nothing is left, within what the janitor takes.
+// nothingLeft waits until all our objects are gone, within the janitor's time limit.
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) })
 }
 
-// TestInterrupt wants Ctrl-C to remove what was created before it returns.
+// TestInterrupt requires that after Ctrl-C the client removes what it created before it exits.
 func TestInterrupt(t *testing.T) {
 	for _, c := range []struct {
 		sig  syscall.Signal
@@ -93,8 +93,8 @@ func waitFor(t testing.TB, r io.Reader, text string) string {
 	return seen.String()
 }
 
-// TestBrokenStream cuts every connection of the client as soon as the first
-// result from the node has arrived and wants the answer whole all the same.
+// TestBrokenStream cuts every connection of the client at the first result from the node, and requires a complete
+// answer.
 func TestBrokenStream(t *testing.T) {
 	relay := newRelay(t)
 	var errs bytes.Buffer

@@ -198,8 +198,7 @@ func (d document) there() document {
 	return out
 }
 
-// report runs the client for a JSON report and wants the exit code the report
-// itself names.
+// report runs the client for a JSON report, and requires the exit code in the report.
 func report(t testing.TB, args ...string) (document, answer) {
 	t.Helper()
 	a := call(t, append(args, "-o", "json")...)
@@ -224,8 +223,8 @@ func (d document) of(check string) []located {
 	return out
 }
 
-// want fails unless there is a result of the check that says all of saw (without saw: any
-// result of it), and every one that does has the status.
+// want requires a result of the check that contains all texts in saw (without saw: any result). Every such result must
+// have the status.
 func (d document) want(t testing.TB, check string, s probe.Status, saw ...string) {
 	t.Helper()
 	says := func(r located) bool {

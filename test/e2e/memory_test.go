@@ -47,8 +47,8 @@ func measure(t *testing.T, args ...string) *measured {
 	return m
 }
 
-// start watches until the client has ended. What the kernel tells of a process that has ended
-// counts the program that started it too.
+// start watches the client until it exits. The kernel's figures for an exited process include the program that started
+// it.
 func (m *measured) start(t *testing.T) {
 	t.Helper()
 	if err := m.Start(); err != nil {

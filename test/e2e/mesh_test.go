@@ -17,7 +17,7 @@ import (
 	reports "github.com/calico-probe/calico-probe/internal/report"
 )
 
-// dropped has node-b drop what a rule of nft matches; the result takes that back.
+// dropped has node-b drop the packets that an nft rule matches. The returned function removes the rule.
 func dropped(t testing.TB, rule string) (back func()) {
 	t.Helper()
 	mustSandbox(t, "exec", "node-b", "--", "nft", "table ip watched { chain in { type filter hook prerouting priority -400; "+rule+" drop; }; }")
@@ -28,7 +28,7 @@ func dropped(t testing.TB, rule string) (back func()) {
 	return back
 }
 
-// TestMeshOfTwo breaks what there is between two nodes, and wants it to be named.
+// TestMeshOfTwo breaks the path between two nodes, and requires that the report names it.
 func TestMeshOfTwo(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string
@@ -69,7 +69,7 @@ func TestMeshOfTwo(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestWatchInLines has a path fail and work again where there is no terminal.
+// TestWatchInLines has a path fail and recover, without a terminal.
 func TestWatchInLines(t *testing.T) {
 	var errs bytes.Buffer
 	cmd, out := started(t, &errs, "mesh", "--watch", "--interval", "1s", "--for", "2m")
@@ -93,7 +93,7 @@ func TestWatchInLines(t *testing.T) {
 	}
 }
 
-// TestWatchEnds wants a watch to end by itself, and its exit code to be that of the last round.
+// TestWatchEnds requires that a watch ends automatically, with the exit code of the last round.
 func TestWatchEnds(t *testing.T) {
 	a := call(t, "mesh", "--watch", "--interval", "1s", "--for", "8s")
 	if a.exit != reports.ExitHealthy || !strings.Contains(a.stdout, ": 4 paths, all work") || a.took < 8*time.Second {
@@ -104,7 +104,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestWatchKilled wants nothing to be left of a watch that was killed.
+// TestWatchKilled requires that a killed watch leaves nothing behind.
 func TestWatchKilled(t *testing.T) {
 	cmd, out := started(t, nil, "mesh", "--watch", "--interval", "1s")
 	waitFor(t, out, "round ")
@@ -118,7 +118,7 @@ func TestWatchKilled(t *testing.T) {
 	eventually(t, 90*time.Second, func() string { return left(t) })
 }
 
-// TestWatchOnScreen watches on a terminal: a path fails and works again, keys, sizes, and every end there is.
+// TestWatchOnScreen watches on a terminal: a path fails and recovers, with keys, window sizes, and every way to exit.
 func TestWatchOnScreen(t *testing.T) {
 	s := newScreen(t)
 	const ok = `node-a +node-b +node +ok +0%`
@@ -189,7 +189,7 @@ func TestWatchOnScreen(t *testing.T) {
 	})
 }
 
-// TestWatchRefuses what does not go together.
+// TestWatchRefuses tests flags that a watch refuses together.
 func TestWatchRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--watch", "--interval", "10ms"}, {"--interval", "5s"}, {"--for", "5s"}, {"--watch", "-o", "json"},

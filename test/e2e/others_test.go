@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// made is a program of somebody else's that 'make others' builds. Without it the test is left out.
+// made returns a third-party program that 'make others' builds. It skips the test if the program is missing.
 func made(t testing.TB, name string) string {
 	t.Helper()
 	path := file(".cache/others/" + name)
@@ -34,7 +34,7 @@ func made(t testing.TB, name string) string {
 	return path
 }
 
-// TestK9s starts deploy/k9s' plugins in k9s itself, by their keys.
+// TestK9s starts the plugins of deploy/k9s in k9s itself, by their keys.
 func TestK9s(t *testing.T) {
 	k9s, home := made(t, "bin/k9s"), t.TempDir()
 	plugins, err := os.ReadFile(file("deploy/k9s/plugins.yaml"))
@@ -71,7 +71,7 @@ func TestK9s(t *testing.T) {
 	s.press("q")
 }
 
-// TestInspector asks the server of 'calico-probe mcp' by the MCP inspector itself, on stdin and over HTTP.
+// TestInspector queries the server of 'calico-probe mcp' with the MCP inspector, on stdin and over HTTP.
 func TestInspector(t *testing.T) {
 	inspector := made(t, "node_modules/.bin/mcp-inspector")
 	node := made(t, "node_modules/node-linux-"+strings.Replace(runtime.GOARCH, "amd64", "x64", 1)+"/bin/node")
@@ -149,7 +149,7 @@ func servesAgents(t testing.TB) (url, token string) {
 	return "http://" + address + "/mcp", token
 }
 
-// TestNodeProblemDetector runs node-problem-detector itself on a node, with the plugin of deploy.
+// TestNodeProblemDetector runs the real node-problem-detector on a node, with the plugin in deploy/.
 func TestNodeProblemDetector(t *testing.T) {
 	npd := made(t, "bin/nodeproblemdetector")
 	const dir = "/opt/calico-probe"

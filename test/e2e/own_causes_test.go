@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ownCause is what an operator writes of a node whose swap comes back.
+// ownCause is an operator's cause for a node where swap returns.
 const ownCause = `---
 layer: machine
 find:
@@ -36,8 +36,8 @@ Build the node from the image of June.
 Touches: only what you change yourself
 `
 
-// namesOwnCause wants a run to name a cause of an operator's folder as theirs, with medium confidence at most and
-// beside the program's own, and a folder with a fault to be refused in one line.
+// namesOwnCause requires that a run marks an operator's cause, with medium confidence at most, beside the program's
+// causes. A folder with a mistake must be rejected in one line.
 func namesOwnCause(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

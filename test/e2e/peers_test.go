@@ -47,9 +47,9 @@ func saved(t *testing.T, name string, args ...string) (string, answer) {
 	return file, a
 }
 
-// TestContrast kills a node's BIRD and wants its peer asked too: both ends of the
-// session, what is fine there, how the node looks from there; then the same again from
-// what was saved, and the difference to a good day and to the other node.
+// TestContrast kills a node's BIRD, and requires the peer's results: both ends of the session, its good results, and
+// its view of the node. It requires the same from the saved run, and the difference to a good day and to the other
+// node.
 func TestContrast(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")
@@ -100,7 +100,8 @@ func TestContrast(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestClosedToOthers closes parts of a node to others, while everything works from inside: each rule is named.
+// TestClosedToOthers blocks parts of a node from outside while everything works from inside. The report must name each
+// rule.
 func TestClosedToOthers(t *testing.T) {
 	calicoReady(t, "node-b")
 	run := []string{"run", "--node", "node-b", "--skip", "node-load,startup-budget"}
@@ -170,8 +171,8 @@ func mustRead(t *testing.T, file string) string {
 	return string(b)
 }
 
-// TestNeighbourWay looks at nodes on which nothing can be started, and wants a kubelet
-// that is dead told from a machine that is cut off: the API calls both NotReady.
+// TestNeighbourWay examines nodes that start nothing. It must distinguish a dead kubelet from a disconnected machine:
+// the API shows both as NotReady.
 func TestNeighbourWay(t *testing.T) {
 	slow(t)
 	d, a := report(t, "run", "--node", "node-b", "--via", "outside")

@@ -45,8 +45,8 @@ func ran(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// TestPlugin wants kubectl to find the plugin, to run it, and to complete nodes, checks
-// and lists; and what the plugin advises to have the name it was called by.
+// TestPlugin requires that kubectl finds and runs the plugin, and completes nodes, checks and lists. The plugin's
+// advice must use the name under which it was called.
 func TestPlugin(t *testing.T) {
 	dir := plugged(t)
 	if out := ran(t, "kubectl", "plugin", "list"); !strings.Contains(out, dir+"/kubectl-calico_probe") ||
@@ -95,8 +95,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestCompletions loads what the program generates into the real shells. There is no
-// PowerShell to load its completion into.
+// TestCompletions loads the generated completions into real shells, except PowerShell, which is not available.
 func TestCompletions(t *testing.T) {
 	plugged(t)
 	const bash = `. <(calico-probe completion bash) &&
@@ -124,8 +123,8 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// objectsOf are the objects of manifests as YAML, by kind, namespace and name, but for the
-// label that says what made them.
+// objectsOf returns the objects of manifests as YAML by kind, namespace and name, without the label for the generating
+// tool.
 func objectsOf(t *testing.T, manifests string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -149,8 +148,8 @@ func objectsOf(t *testing.T, manifests string) map[string]string {
 	return out
 }
 
-// TestManifestsAgree wants the Helm chart and the kustomize base to grant what 'manifests'
-// does, and the API server to take what they make.
+// TestManifestsAgree requires that the Helm chart and the kustomize base grant the same rights as 'manifests', and that
+// the API server accepts them.
 func TestManifestsAgree(t *testing.T) {
 	plugged(t)
 	helm, chart := file(".cache/bin/helm"), file("deploy/helm/calico-probe")

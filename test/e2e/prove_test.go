@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestTunnelsProven drops tunnel packets on one node and wants the direction, the
-// place and the tunnel named.
+// TestTunnelsProven drops tunnel packets on one node, and requires the direction, the place and the tunnel in the
+// report.
 func TestTunnelsProven(t *testing.T) {
 	slow(t)
 	drop := func(family, chain, rule string) {

@@ -65,9 +65,8 @@ func placedBy(t testing.TB, d document, way string) (reason, saw string) {
 	return reason, saw
 }
 
-// TestFloodWhileBringing wants a node that prints without end, and often without a newline,
-// while the probe is brought to end in one sentence, long before its time, and with little
-// memory.
+// TestFloodWhileBringing has a node print without end, often without a newline, during the probe's upload. The client
+// must stop early, with one sentence and little memory.
 func TestFloodWhileBringing(t *testing.T) {
 	flood := func(t *testing.T, says string, args ...string) {
 		t.Helper()
@@ -117,8 +116,8 @@ done; exit 1`, strings.ReplaceAll(string(p.UID), "-", "_"), strings.ReplaceAll(s
 	t.Fatal("there is no target")
 }
 
-// TestSSHGivesNothingAway wants nothing of the user's environment, no shared connection and
-// no command here, whatever the user's configuration says, and how to get there left to it.
+// TestSSHGivesNothingAway requires that ssh sends no user environment, shares no connection and runs no local command,
+// regardless of the user's configuration. It must still respect the user's settings for reaching the host.
 func TestSSHGivesNothingAway(t *testing.T) {
 	dir := t.TempDir()
 	control, touched, dialled := filepath.Join(dir, "control"), filepath.Join(dir, "touched"), filepath.Join(dir,
@@ -152,8 +151,8 @@ func TestSSHGivesNothingAway(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestHostileNodeAddress has the Node say where ssh is to go: nothing but an IP address
-// gets there, and one of another machine gives no answer for the node.
+// TestHostileNodeAddress has the Node object name the ssh destination. Only an IP address may be used, and another
+// machine's address must give no answer for the node.
 func TestHostileNodeAddress(t *testing.T) {
 	nodes := kube(t).CoreV1().Nodes()
 	signalAll(t, "node-b", "kubelet", "STOP") // which would write its own
@@ -213,8 +212,8 @@ func TestHostileNodeAddress(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestMachine wants a machine whose machine-id is not the Node's to answer by no way that
-// compares it, and one that shows none by ssh only where the user has named it.
+// TestMachine gives a machine another machine-id than the Node. No access method that compares IDs may answer. Without
+// a machine-id, ssh may answer only if the user named the machine.
 func TestMachine(t *testing.T) {
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "node-a", "--checks",
 		"node-swap")...)

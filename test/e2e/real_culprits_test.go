@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// culprit is a fault of Calico itself whose first cause must name who or what did it.
+// culprit is a fault with real Calico. The first cause must name the culprit.
 type culprit struct {
 	realFault
 	exit   int
@@ -20,8 +20,8 @@ type culprit struct {
 	chance bool     // it may also be a fault: node-b's node port leads to a pod of node-a now and then
 }
 
-// TestRealCulprits breaks a node of Calico itself in ways whose first answer was once a symptom, or named no culprit,
-// and wants the culprit named.
+// TestRealCulprits breaks a node with real Calico in ways whose first answer was once a symptom, or named no culprit,
+// and requires the culprit.
 func TestRealCulprits(t *testing.T) {
 	onCalico(t)
 	for _, c := range slices.Concat(calicoCulprits, foreignCulprits, closedCulprits()) {
@@ -69,7 +69,7 @@ var foreignCulprits = []culprit{
 	{
 		realFault: realFault{
 			name: "block-route-in-table-local",
-			// With a rule of its own the kernel reads table local before main, and not both at once.
+			// With a custom rule, the kernel reads table local before main, not both at once.
 			make: `block=$(on node-a -- ip route show type blackhole | cut -d' ' -f2 | head -1)
 on node-a -- ip rule add pref 1000 fwmark 0x99 lookup 99
 on node-a -- ip route add local "$block" dev eth0 table local proto 66`,

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestRealDrops drops packets by policies of Calico itself, and wants each named as the place where they die: by
-// counters, and by the kernel's own word.
+// TestRealDrops drops packets by policies of real Calico. The report must name each as the place of the drop, by
+// counters and by the kernel's drop reason.
 func TestRealDrops(t *testing.T) {
 	onCalico(t)
 	for _, c := range []struct{ name, object, place string }{

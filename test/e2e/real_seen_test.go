@@ -16,9 +16,9 @@ import (
 // settles is how long after a fault shows the tool is asked, once: an engineer on call is not faster.
 const settles = 20 * time.Second
 
-// TestRealFaults breaks a node of Calico itself in ways that the rules were not made for, asks once, and wants the
-// right first cause. With SEEN=DIR it writes what was seen into a folder for each fault instead of judging it, with
-// ACCURACY=FILE it writes the table of first answers there besides.
+// TestRealFaults breaks a node with real Calico in ways for which the rules were not written, and requires the right
+// first cause from one run. SEEN=DIR writes each fault's results into a folder instead of judging them. ACCURACY=FILE
+// also writes the table of first answers to a file.
 func TestRealFaults(t *testing.T) {
 	onCalico(t)
 	var table []firstAnswer
@@ -65,8 +65,8 @@ func broke(t *testing.T, f realFault) (firstAnswer, document) {
 // firstAnswer is the first answer about one fault.
 type firstAnswer struct{ fault, want, verdict, first, confidence string }
 
-// is tells how good the answer is: right, silent where a cause was wanted and none was told, else wrong, which is
-// worse where it was told with high confidence.
+// is rates an answer: right, silent if a wanted cause is missing, else wrong. A wrong cause with high confidence is
+// worst.
 func (a firstAnswer) is() string {
 	switch {
 	case a.first == a.want && (a.want == "none") == (a.verdict == "healthy"):
@@ -79,7 +79,7 @@ func (a firstAnswer) is() string {
 	return "wrong"
 }
 
-// writeAccuracy writes the table of first answers where ACCURACY says.
+// writeAccuracy writes the table of first answers to the file ACCURACY.
 func writeAccuracy(t *testing.T, table []firstAnswer) {
 	file := os.Getenv("ACCURACY")
 	if file == "" || len(table) < len(realFaults) {
@@ -140,7 +140,7 @@ func judge(t *testing.T, f realFault, dir string) (firstAnswer, document) {
 	return out, d
 }
 
-// keepSeen writes what else was to be seen of a fault: what made it, and what Kubernetes and Calico say of it.
+// keepSeen saves further data about a fault: its cause, and what Kubernetes and Calico report about it.
 func keepSeen(t *testing.T, f realFault, at func(string) string, said string) {
 	for name, text := range map[string]string{
 		"said.txt": said + "\n",

@@ -14,7 +14,7 @@ import (
 // archives, and the manifest that starts it. 'make real' sets both.
 var calico, manifest = os.Getenv("CALICO"), os.Getenv("MANIFEST")
 
-// onCalico skips a test where the cluster runs the stand-in.
+// onCalico skips a test if the cluster runs the stand-in for Calico.
 func onCalico(t *testing.T) {
 	t.Helper()
 	if calico == "" {
@@ -22,7 +22,7 @@ func onCalico(t *testing.T) {
 	}
 }
 
-// TestRealHealthy wants nothing said against a healthy node of Calico itself.
+// TestRealHealthy requires no bad result for a healthy node with real Calico.
 func TestRealHealthy(t *testing.T) {
 	onCalico(t)
 	for _, profile := range []string{"standard", "deep"} {

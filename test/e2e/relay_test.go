@@ -84,7 +84,7 @@ func (r *relay) accept() {
 	}
 }
 
-// away cuts what there is and everything that is tried until it is told otherwise.
+// away cuts all connections and every new attempt until it is disabled.
 func (r *relay) away(is bool) {
 	r.mu.Lock()
 	r.off = is

@@ -37,8 +37,8 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 	return string(out)
 }
 
-// TestRights wants what 'manifests' grants to be enough for every use, and nothing
-// in it to be idle: one verb less is said, by a run and by preflight, and leaves nothing.
+// TestRights requires that the rights from 'manifests' suffice for every use, and that all are needed. Without one
+// verb, run and preflight must report it and leave nothing behind.
 func TestRights(t *testing.T) {
 	slow(t)
 	execTarget(t)
@@ -160,8 +160,8 @@ func TestRights(t *testing.T) {
 	nothingLeft(t)
 }
 
-// withoutNamespace wants a user who may make pods only where 'manifests' grants it to need no
-// more words for that, and no other way taken that they may take too.
+// withoutNamespace requires that a user who may create pods only in the namespace of 'manifests' needs no more flags,
+// and that no other permitted access method is used.
 func withoutNamespace(t *testing.T, as []string) {
 	const there = "pod: namespace kube-system rejects it (%s), so it goes into calico-probe\n"
 	before := state(t)
@@ -203,7 +203,7 @@ func withoutNamespace(t *testing.T, as []string) {
 	d.want(t, "probe-placed", probe.OK, "pod: ", "pod calico-probe/calico-probe-node-b-")
 }
 
-// lesser is somebody who lacks one right of a use.
+// lesser is a user who lacks one right of a use.
 type lesser struct {
 	user  string
 	use   string
@@ -365,7 +365,7 @@ func leave(t *testing.T) {
 	})
 }
 
-// state is what a rehearsal might change: what is ours, and the pods that may be joined.
+// state lists what a dry run might change: our objects, and pods that could get an ephemeral container.
 func state(t *testing.T) string {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(),

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestHealthy wants a healthy node to be called healthy, every check answered
-// and good, in both families, by every way.
+// TestHealthy requires a healthy verdict for a healthy node, with every check good in both families, by every access
+// method.
 func TestHealthy(t *testing.T) {
 	settled(t)
 	for _, way := range []string{"pod", "ephemeral"} {
@@ -32,9 +32,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// core are the checks that everything on a healthy node must answer with ok. The
-// others may have nothing to ask there (docker) or something worth knowing (a
-// clock nobody synchronises).
+// core lists the checks that must be ok on every healthy node. Other checks may not apply there (docker), or may warn
+// (an unsynchronized clock).
 var core = []string{
 	"felix-live", "felix-ready", "bird-socket", "bgp-session", "bgp-port", "ip-autodetect", "route-blocks",
 	"datastore-latency", "dns-cluster", "node-ping", "pod-ping", "route-can-reach",
@@ -45,7 +44,7 @@ var core = []string{
 	"bgp-expected",
 }
 
-// wantAllGood wants every node check answered, and every answer good.
+// wantAllGood requires a good answer to every node check.
 func wantAllGood(t *testing.T, d document) {
 	t.Helper()
 	for _, c := range suite.Node() {
@@ -98,8 +97,8 @@ func TestTheAPIAloneCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestEphemeralWhileInitHangs gets onto a node whose calico-node never leaves
-// its first init container, and sees there what that means.
+// TestEphemeralWhileInitHangs examines a node whose calico-node never leaves its first init container, and requires the
+// report to show the effects.
 func TestEphemeralWhileInitHangs(t *testing.T) {
 	t.Cleanup(func() {
 		mustSandbox(t, "init-hang", "node-a", "off")
@@ -133,7 +132,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "no enabled IP pool contains", "podCIDR")
 }
 
-// TestFelix wants each way Felix can misbehave told apart from the others.
+// TestFelix requires that the report distinguishes each Felix fault from the others.
 func TestFelix(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-a", "ok") })
 	for _, c := range []struct {
@@ -158,8 +157,7 @@ func TestFelix(t *testing.T) {
 	}
 }
 
-// TestStreamFormats wants the same run whole in every format, and results alone
-// on stdout.
+// TestStreamFormats requires the same complete run in every format, and only results on stdout.
 func TestStreamFormats(t *testing.T) {
 	settled(t)
 	a := call(t, "run", "--node", "node-a", "-o", "ndjson")

@@ -52,9 +52,8 @@ func labelled(t testing.TB, node, label string) {
 	})
 }
 
-// TestRunbookEngine runs a runbook on several nodes, kills its client in the middle of a
-// wait, and goes on: first without the answer it needs, then with it. What was done before
-// is not done again, and somebody was told.
+// TestRunbookEngine runs a runbook on several nodes, kills its client during a wait, and resumes it: first without the
+// required answer, then with it. Completed steps must not run again, and the notification must be sent.
 func TestRunbookEngine(t *testing.T) {
 	var mu sync.Mutex
 	var posted [][]byte
@@ -177,8 +176,8 @@ func TestRunbookEngine(t *testing.T) {
 	}
 }
 
-// TestRunbookAction does what is allowed, on a terminal: its dry run is shown, and its
-// name has to be typed.
+// TestRunbookAction runs an allowed action on a terminal: the runbook shows the dry run, and the user must type the
+// action's name.
 func TestRunbookAction(t *testing.T) {
 	slow(t)
 	dir := t.TempDir()
@@ -236,8 +235,8 @@ func TestRunbookAction(t *testing.T) {
 	}
 }
 
-// TestRunbookKilledInAction has the client of an action killed by it, and wants nobody to say
-// that it was done, nor that it was not; the person who goes on is told, and it is not done again.
+// TestRunbookKilledInAction has an action kill its own client. The record must not claim that the action completed or
+// failed. Who resumes the runbook must be warned, and the action must not run again.
 func TestRunbookKilledInAction(t *testing.T) {
 	slow(t)
 	did := filepath.Join(t.TempDir(), "did")

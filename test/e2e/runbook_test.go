@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/runbook"
 )
 
-// TestRunbookSeesItHealed tells a built-in runbook that the fix is done while the fault is
-// still there, heals it a little later, and wants the runbook to end then, and not before.
+// TestRunbookSeesItHealed answers a built-in runbook that the fix is done while the fault still exists, and heals it a
+// little later. The runbook must end then, and not before.
 func TestRunbookSeesItHealed(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -90,9 +90,8 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	}
 }
 
-// TestRunbookRepairs lets a built-in runbook do the one repair it has: it shows the dry
-// run and the log that goes first, does nothing before its name is typed, and sees the node
-// well afterwards.
+// TestRunbookRepairs lets a built-in runbook run its only repair. It must show the dry run and save the log first, act
+// only after its name is typed, and then find the node healthy.
 func TestRunbookRepairs(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -144,7 +143,7 @@ func TestRunbookRepairs(t *testing.T) {
 	}
 }
 
-// calicoNode is the name of calico-node's pod on a node, "" where there is none.
+// calicoNode returns the name of the node's calico-node pod, "" if there is none.
 func calicoNode(t testing.TB, node string) string {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{

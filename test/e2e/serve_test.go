@@ -60,9 +60,9 @@ func attack(t testing.TB, from, to string, count int) *atomic.Int64 {
 	return again
 }
 
-// TestServeUnderIdleConnections has 600 connections without credentials held against serve, by TLS
-// and where it says whether it lives, half of them from Alertmanager's own address: what a real
-// Alertmanager sends is answered, the kubelet's questions often enough all along, and memory stays small.
+// TestServeUnderIdleConnections holds 600 connections without credentials against serve, to its TLS and health ports,
+// half from Alertmanager's own address. serve must answer a real Alertmanager, and enough of the kubelet's probes, with
+// little memory.
 func TestServeUnderIdleConnections(t *testing.T) {
 	cert, key := certificate(t)
 	main, health := fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -144,8 +144,8 @@ func TestServeUnderIdleConnections(t *testing.T) {
 	}
 }
 
-// TestServeManifests has the API server take what each flavour makes for serve, field by field, and
-// looks at what it has then.
+// TestServeManifests has the API server accept each flavour's manifests for serve, field by field, and checks the
+// result.
 func TestServeManifests(t *testing.T) {
 	plugged(t)
 	ctx, k := t.Context(), kube(t)

@@ -66,7 +66,7 @@ func (s *scripted) says(t testing.TB, text string) {
 	})
 }
 
-// ends waits for its end and wants an exit code.
+// ends waits for the session's end and requires an exit code.
 func (s *scripted) ends(t testing.TB, exits ...int) {
 	t.Helper()
 	if err := s.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -126,9 +126,8 @@ func numbers(n int) (out []int) {
 	return out
 }
 
-// TestShellLineCut cuts the API connection under a command that runs, for a moment and
-// for ten seconds: the session goes on with the same probe, says so, and nothing of what
-// the command wrote is lost or comes twice.
+// TestShellLineCut cuts the API connection during a command, for a moment and for ten seconds. The session must
+// continue with the same probe and report the cut. The command's output must be complete, without duplicates.
 func TestShellLineCut(t *testing.T) {
 	slow(t)
 	for _, way := range []string{"pod", "ephemeral"} {
@@ -165,14 +164,14 @@ func TestShellLineCut(t *testing.T) {
 	}
 }
 
-// TestShellProbeGone cuts the API connection for longer than the probe lives alone: the
-// session says so, and the next command that can brings another.
+// TestShellProbeGone cuts the API connection for longer than the probe's lifetime. The session must report it, and the
+// next possible command must start another probe.
 func TestShellProbeGone(t *testing.T) {
 	slow(t)
 	for _, way := range []string{"pod", "ephemeral"} {
 		t.Run(way, func(t *testing.T) {
 			r := newRelay(t)
-			// The second command finds no API; what it is piped to takes its time.
+			// The second command cannot reach the API, and the command behind its pipe is slow.
 			s := opened(t, r.kubeconfig(t), "ping -c 0 10.88.0.12; run felix-live | sleep 10; ping -c 2 -i 2s 10.88.0.12; run felix-live", "--node", "node-a", "--via", way)
 			s.says(t, "   5  ")
 			before := probes(t)
@@ -198,8 +197,8 @@ func TestShellProbeGone(t *testing.T) {
 	}
 }
 
-// TestShellProbeHangsOnItsLine ends the line of a probe that ends with it: that is said,
-// and the next command brings another.
+// TestShellProbeHangsOnItsLine cuts the connection of a probe that exits with its connection. The session must report
+// it, and the next command must start another probe.
 func TestShellProbeHangsOnItsLine(t *testing.T) {
 	const commands = "ping -c 0 10.88.0.11; ping -c 3 10.88.0.11"
 	check := func(t *testing.T, s *scripted) {
@@ -252,9 +251,8 @@ func children(t testing.TB, pid int) (out []int) {
 	return out
 }
 
-// TestShellLeavesNothing ends sessions that have been on both nodes in every way there
-// is: what was created goes at once, or, where the client could do nothing any more,
-// by itself.
+// TestShellLeavesNothing ends sessions on both nodes in every way. Created objects must disappear at once, or
+// automatically if the client could not act.
 func TestShellLeavesNothing(t *testing.T) {
 	slow(t)
 	const both = "run node-swap; node node-b; run node-swap; ping -c 3 10.88.0.11"
@@ -323,8 +321,8 @@ func (s *scripted) pings(t *testing.T) {
 	t.Errorf("it never came so far\n%s%s", s.out.String(), s.errs.String())
 }
 
-// TestShellFrozen stops a client for longer than what it has created lives without it,
-// and wants all of that gone meanwhile, and said once the client goes on.
+// TestShellFrozen stops a client for longer than its objects live without it. All objects must be gone meanwhile, and
+// the client must report that when it continues.
 func TestShellFrozen(t *testing.T) {
 	slow(t)
 	s := opened(t, "", "ping -c 0 10.88.0.12; ping -c 3 10.88.0.12; run felix-live", "--node", "node-a", "--via", "pod", "--timeout", "170s")
@@ -365,8 +363,7 @@ func TestShellFrozen(t *testing.T) {
 // args are those of a pod's container.
 func args(spec corev1.PodSpec) []string { return spec.Containers[0].Args }
 
-// TestShellNoWay wants a session on a node that takes no probe to say why, and to go on
-// with what the API knows.
+// TestShellNoWay requires that a session on a node without a probe reports why, and continues with the API's data.
 func TestShellNoWay(t *testing.T) {
 	slow(t)
 	s := opened(t, "", "ping -c 1 10.88.0.12; run node-ready", "--node", "node-a", "--via", "pod", "--image", "nowhere.invalid/probe:0")
@@ -424,8 +421,7 @@ func itself(t testing.TB, check string) time.Duration {
 	return out[len(out)/2]
 }
 
-// TestWarmCheck wants a check that is asked again in a session within 150 ms of what it
-// takes itself.
+// TestWarmCheck requires that a repeated check in a session takes at most 150 ms more than the check itself.
 func TestWarmCheck(t *testing.T) {
 	settled(t)
 	for _, check := range []string{"felix-live", "bgp-session", "node-swap"} {

@@ -48,8 +48,8 @@ func between(t *testing.T, script string) string {
 	return name
 }
 
-// TestShellWhy has one session see a node well, broken, and well again, and wants what
-// was saved and recorded of it to say the same.
+// TestShellWhy has one session see a node healthy, broken, and healthy again. The saved files and the record must
+// agree.
 func TestShellWhy(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -181,8 +181,8 @@ func (w *watched) stop(t *testing.T) {
 	}
 }
 
-// TestShellWatch watches BIRD die and live again, and little else; what it answered last
-// stands in the record, wherever it was ended.
+// TestShellWatch watches BIRD fail and recover, and little else. The record must contain its last answer, regardless of
+// how the watch ended.
 func TestShellWatch(t *testing.T) {
 	const node = "node-b"
 	nodeReady(t, node)
@@ -212,8 +212,7 @@ func TestShellWatch(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellWatchLosesItsProbe takes the probe away from a watch, and wants it to say so
-// and to go on with another.
+// TestShellWatchLosesItsProbe removes a watch's probe. The watch must report that and continue with another probe.
 func TestShellWatchLosesItsProbe(t *testing.T) {
 	slow(t)
 	const node = "node-a"
@@ -256,7 +255,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellSideBySide compares a broken node with a good one, and lists its peers.
+// TestShellSideBySide compares a broken node with a healthy node, and lists its peers.
 func TestShellSideBySide(t *testing.T) {
 	slow(t)
 	const node = "node-b"
@@ -284,7 +283,7 @@ func TestShellSideBySide(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellKilledLeavesARecord kills the client and reads what it has recorded.
+// TestShellKilledLeavesARecord kills the client and reads its record.
 func TestShellKilledLeavesARecord(t *testing.T) {
 	slow(t)
 	const node = "node-a"

@@ -24,7 +24,7 @@ func (p *screen) enters(node string, args ...string) {
 	p.wants("your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell")
 }
 
-// unmade tells what full-screen programs have left of their own in the terminal.
+// unmade returns the modes that full-screen programs left set in the terminal.
 func (p *screen) unmade() string {
 	return strings.TrimSpace(p.must("display-message", "-p", "other=#{alternate_on} cursor=#{cursor_flag} mouse=#{mouse_any_flag} keys=#{keypad_cursor_flag}"))
 }
@@ -47,8 +47,8 @@ func (p *screen) isMade(want string) {
 	})
 }
 
-// TestSh has a shell on the node by every way: it is the node's, has the user's
-// terminal in size and in every key, and gives it back.
+// TestSh opens a shell on the node by every access method. The shell must be the node's, use the user's terminal with
+// its size and keys, and restore it.
 func TestSh(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -72,8 +72,7 @@ func TestSh(t *testing.T) {
 			p.resize(90, 20)
 			p.enter(`until [ "$(stty size)" = "20 90" ]; do sleep .1; done; echo re''sized`)
 			p.wants("resized")
-			// What a full-screen program does: the cursor goes where it says, and every key
-			// arrives as it is, Ctrl-C among them.
+			// A full-screen program must place the cursor, and receive every key unchanged, including Ctrl-C.
 			p.enter(`clear; stty raw -echo; printf '\033[5;10Hrow''5'; k=$(dd bs=1 count=5 2>/dev/null | od -An -c | tr -d ' \n'); stty sane; printf '\r\n%s\n' "keys=$k"`)
 			p.wants("row5")
 			if line := strings.Split(p.must("capture-pane", "-p"), "\n")[4]; !strings.HasPrefix(line,
@@ -104,7 +103,7 @@ func TestSh(t *testing.T) {
 	}
 }
 
-// shAudited wants the pod of a shell to say what it is.
+// shAudited requires that a shell's pod states its purpose.
 func shAudited(t *testing.T) {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
@@ -127,7 +126,7 @@ func shAudited(t *testing.T) {
 	}
 }
 
-// shUnlogged wants a text to stand in no log of a probe's container.
+// shUnlogged requires that no log of a probe's container contains a text.
 func shUnlogged(t *testing.T, text string) {
 	t.Helper()
 	pods, err := kube(t).CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})
@@ -150,8 +149,8 @@ func shUnlogged(t *testing.T, text string) {
 	}
 }
 
-// TestShLeft leaves shells by Enter ~ . in which a program hangs that has made the terminal
-// its own, also where the connection to them is cut; and by Ctrl-C one whose probe does not come.
+// TestShLeft leaves shells by Enter ~ . while a hanging program controls the terminal, even if the connection is cut.
+// It leaves a shell whose probe does not start by Ctrl-C.
 func TestShLeft(t *testing.T) {
 	relay := newRelay(t)
 	p := newScreen(t, "KUBECONFIG="+relay.kubeconfig(t))
@@ -183,8 +182,8 @@ func TestShLeft(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShToolboxOnce wants one container of the toolbox in calico-node's pod, from which
-// nothing can be taken out again, however often a session uses it.
+// TestShToolboxOnce requires one toolbox container in calico-node's pod, regardless of how often a session uses it:
+// ephemeral containers cannot be removed.
 func TestShToolboxOnce(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
@@ -210,7 +209,7 @@ func TestShToolboxOnce(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShMounts holds what is said of mounts in a shell: by which way they are the node's.
+// TestShMounts checks what is documented about mounts in a shell: which access methods show the node's mounts.
 func TestShMounts(t *testing.T) {
 	slow(t)
 	for way, here := range map[string]bool{"pod": false, "ephemeral": false, "ssh": true} {
@@ -235,7 +234,7 @@ func TestShMounts(t *testing.T) {
 	}
 }
 
-// TestShBrought stops, by Ctrl-C, a shell whose probe is lost and does not come again.
+// TestShBrought stops, by Ctrl-C, a shell whose probe was lost and does not return.
 func TestShBrought(t *testing.T) {
 	slow(t)
 	p := newScreen(t)
@@ -275,7 +274,7 @@ func TestShCommand(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShToolbox takes the toolbox on a node without a shell.
+// TestShToolbox uses the toolbox on a node without a shell.
 func TestShToolbox(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/toolbox-here.tar"))
@@ -353,8 +352,7 @@ func TestShTools(t *testing.T) {
 	}
 }
 
-// TestShCut cuts every connection of the client in the middle of a shell, which goes on
-// where it was.
+// TestShCut cuts every connection of the client during a shell, which must continue where it was.
 func TestShCut(t *testing.T) {
 	slow(t)
 	relay := newRelay(t)
@@ -390,9 +388,8 @@ func TestShCut(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShLost takes the probe away from under a shell, leaves one alone for too long, and
-// ends the client in the middle of one: the terminal is usable afterwards, and one line
-// says why.
+// TestShLost removes a shell's probe, leaves a shell idle for too long, and ends the client during a shell. The
+// terminal must be usable afterwards, and one line must state the reason.
 func TestShLost(t *testing.T) {
 	slow(t)
 	p := newScreen(t)
@@ -428,8 +425,8 @@ func shRuns(t testing.TB, node, arg string) bool {
 	return false
 }
 
-// TestShKilled kills clients in the middle of a shell, in which something runs that does
-// not end when its terminal is gone, and wants nothing of it on the node a minute later.
+// TestShKilled kills clients during a shell with a program that survives the loss of its terminal. A minute later,
+// nothing may remain on the node.
 func TestShKilled(t *testing.T) {
 	slow(t)
 	type one struct{ way, node, arg string }

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTraceHasAPodOfItsOwn wants the way of packets shown by pod, from the node and out of a pod, and the capabilities
-// that load programs in the pod of that command alone, which is privileged in no other way.
+// TestTraceHasAPodOfItsOwn requires packet paths by pod, from the node and from a pod. Only this command's pod may have
+// the capabilities that load BPF programs, and it must not be privileged.
 func TestTraceHasAPodOfItsOwn(t *testing.T) {
 	nodeReady(t, "node-a")
 	nodeReady(t, "node-b")

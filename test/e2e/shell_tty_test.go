@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestShellPicks wants nodes to choose from, with what is typed completed.
+// TestShellPicks requires a list of nodes to choose from, with completion.
 func TestShellPicks(t *testing.T) {
 	for _, node := range []string{"node-a", "node-b"} { // the worse would be the first
 		nodeReady(t, node)
@@ -44,7 +44,7 @@ func TestShellPicks(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellOnTerminal is an hour at a node in a minute.
+// TestShellOnTerminal replays an hour at a node in a minute.
 func TestShellOnTerminal(t *testing.T) {
 	s := newScreen(t)
 	s.client("shell --node node-a")
@@ -153,7 +153,7 @@ func TestShellOnTerminal(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellIdles wants a prompt where nobody types to end the session.
+// TestShellIdles requires that an idle prompt ends the session.
 func TestShellIdles(t *testing.T) {
 	slow(t)
 	s := newScreen(t)
@@ -168,8 +168,8 @@ func TestShellIdles(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestShellGivesBackTheTerminal ends sessions in every way there is, at the prompt and
-// while a command runs.
+// TestShellGivesBackTheTerminal ends sessions in every way, at the prompt and during a command. The terminal must be
+// restored.
 func TestShellGivesBackTheTerminal(t *testing.T) {
 	slow(t)
 	for _, c := range []struct {
@@ -245,7 +245,7 @@ func TestShellGivesBackTheTerminal(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestTerminalAfterPanic has commands and completions panic, of a shell without nodes.
+// TestTerminalAfterPanic has commands and completions panic in a shell without nodes.
 func TestTerminalAfterPanic(t *testing.T) {
 	slow(t)
 	binary := t.TempDir() + "/prompt.test"
@@ -284,7 +284,7 @@ func TestTerminalAfterPanic(t *testing.T) {
 	})
 }
 
-// TestShellScript wants the same commands without a prompt, and an exit code.
+// TestShellScript requires the same commands without a prompt, and an exit code.
 func TestShellScript(t *testing.T) {
 	a := call(t, "shell", "--node", "node-a", "-c", "ping 127.0.0.1 | cat; run node-ready")
 	if a.exit != 0 || !strings.Contains(a.stdout, "127.0.0.1: ") || !strings.Contains(a.stdout, "node-ready") {

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// skewed is the commit of the other version, whose probe has no check packet-drops and no tool drops, and skewedImage
-// what its probe's image is called.
+// skewed is the commit of the other version, whose probe lacks check packet-drops and tool drops. skewedImage is the
+// name of its probe image.
 const (
 	skewed      = "4651e0c6687b0d45687976f2d319d6e0b2c13a97"
 	skewedImage = "ghcr.io/calico-probe/probe:older"
@@ -64,8 +64,8 @@ func unforwarded(t *testing.T) {
 	set("0")
 }
 
-// TestOlderProbe asks an older probe: what it does not know is unknown, in one line for each check, the verdict is
-// never healthy, and a fault is one.
+// TestOlderProbe queries an older probe. A check that it lacks must be unknown, in one line, the verdict must never be
+// healthy, and a fault must count.
 func TestOlderProbe(t *testing.T) {
 	slow(t)
 	olderProbe(t, skewed)
@@ -103,7 +103,8 @@ func TestOlderProbe(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestOlderClient asks this version's probe by an older client, which is to understand all that it asked for.
+// TestOlderClient has an older client query this version's probe. The client must understand all answers that it
+// requested.
 func TestOlderClient(t *testing.T) {
 	slow(t)
 	program := older(t, skewed, "calico-probe")

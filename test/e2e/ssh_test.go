@@ -31,8 +31,8 @@ func bySSH(t testing.TB, edits ...string) []string {
 	return []string{"--ssh-config", name}
 }
 
-// TestBySSH wants a probe by way of ssh to see what one in a pod sees, and to prove
-// the tunnels with one on the other node.
+// TestBySSH requires that a probe over ssh gets the same results as a probe in a pod, and proves the tunnels with a
+// probe on the other node.
 func TestBySSH(t *testing.T) {
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-a", "--via", "ssh", "--profile", "deep", "--skip",
 		"node-load")...)
@@ -49,9 +49,9 @@ func TestBySSH(t *testing.T) {
 	nothingLeft(t)
 }
 
-// sameSight checks that two methods see the same: every check that one of them answers with something seen is answered
-// so by the other, and so is every question that both were given. What they see may change between two runs of a
-// loaded cluster (a slow CoreDNS, and the checks that follow from it); what a method can see may not.
+// sameSight requires that two methods can see the same. If one method answers a check with a finding, the other must
+// also do so, and both must answer each common question. The findings may differ between two runs of a loaded cluster
+// (a slow CoreDNS, and the checks that follow from it).
 func sameSight(t testing.TB, a, b document) {
 	t.Helper()
 	seen := func(d document) (checks, questions map[string]bool) {
@@ -83,8 +83,8 @@ func sameSight(t testing.TB, a, b document) {
 	only("there", b, rightChecks, leftChecks)
 }
 
-// TestBySSHAsAnybody logs in as one who may not become root: what takes root is
-// unknown, not bad, and that is said.
+// TestBySSHAsAnybody logs in as a user who may not become root. Checks that need root must be unknown, not bad, with
+// that reason.
 func TestBySSHAsAnybody(t *testing.T) {
 	slow(t)
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip",
@@ -102,8 +102,7 @@ func TestBySSHAsAnybody(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestSSHRefused wants each reason why ssh does not get in said in one sentence that
-// says what to do.
+// TestSSHRefused requires, for each ssh failure, one sentence that says what to do.
 func TestSSHRefused(t *testing.T) {
 	slow(t)
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -176,8 +175,7 @@ func otherKey(t testing.TB) string {
 	return ""
 }
 
-// TestNothingIsLeftBySSH ends runs in every way at odd moments and wants nothing to
-// stay on the node: neither a folder nor a process.
+// TestNothingIsLeftBySSH ends runs in every way at random moments. No folder and no process may remain on the node.
 func TestNothingIsLeftBySSH(t *testing.T) {
 	slow(t)
 	leftByNone(t, "node-a", "ssh", bySSH(t)...)
@@ -218,8 +216,8 @@ func leftByNone(t *testing.T, node, way string, flags ...string) {
 	t.Logf("nothing left %v after the last of %d runs, of which %d had a probe on the node", time.Since(began).Round(100*time.Millisecond), runs, arrived.Load())
 }
 
-// TestCutLineBySSH cuts the line without a word in the middle of a run: the client
-// sees that by the missing beats, and the probe ends by itself.
+// TestCutLineBySSH silently cuts the connection during a run. The client must notice the missing heartbeats, and the
+// probe must exit automatically.
 func TestCutLineBySSH(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "felix", "node-a", "hang") // so that the run is still going on

@@ -76,8 +76,8 @@ func (s *sweeper) client(t testing.TB, fail, by string) *sweptClient {
 	return c
 }
 
-// What of a call differs from run to run: the run's ID, an object's UID, the version that is known, and what a
-// controller calls a pod.
+// The parts of a call that differ between runs: the run's ID, an object's UID, the resource version, and a pod name
+// from a controller.
 var (
 	ofRun     = regexp.MustCompile(`calico-probe-([a-z0-9-]*?)-?[0-9a-f]{8}\b|calico-probe\.io%2Frun%3D[0-9a-f]{8}`)
 	ofUID     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -85,7 +85,7 @@ var (
 	ofPod     = regexp.MustCompile(`\b(calico-node|kube-proxy|coredns(-[a-z0-9]{8,10})?)-[a-z0-9]{5}\b`)
 )
 
-// callOf is what a request asks for, the same in each run.
+// callOf returns the call of a request, which is the same in each run.
 func callOf(r *http.Request) string {
 	text := ofUID.ReplaceAllString(r.URL.String(), "UID")
 	text = ofRun.ReplaceAllString(text, "calico-probe-$1-RUN")
@@ -115,12 +115,12 @@ var sweepFailures = map[string]func(proxy *httputil.ReverseProxy, w http.Respons
 		w.Header().Set("Retry-After", "1")
 		refuseWith(w, http.StatusTooManyRequests)
 	},
-	// What was asked is done, and half of the answer comes.
+	// The request is executed, and half of its answer arrives.
 	"cut": func(proxy *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
 		proxy.ServeHTTP(&cutWriter{ResponseWriter: w}, r)
 		panic(http.ErrAbortHandler)
 	},
-	// What was asked is done, and no answer comes. Of a stream nothing is asked.
+	// The request is executed, but its answer is lost. A stream request is not sent.
 	"silent": func(proxy *httputil.ReverseProxy, _ http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if r.Header.Get("Upgrade") == "" && query.Get("watch") == "" && query.Get("follow") == "" {
@@ -137,7 +137,7 @@ func refuseWith(w http.ResponseWriter, status int) {
 	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not now","code":%d}`, status)
 }
 
-// streamed is how much of an answer comes whose length nobody says, as of a watch, a log or a session.
+// streamed is how much is forwarded of an answer without a length, such as a watch, a log or a session.
 const streamed = 1500
 
 var errSwept = errors.New("cut")

@@ -33,12 +33,12 @@ type sweepCase struct {
 	fault bool // something is wrong with the node, or with one of the nodes
 	args  []string
 	short bool // also with -short
-	// before prepares a run, and gives more arguments; after gives what is wrong with what it has left, "" = nothing.
+	// before prepares a run, and returns more arguments. after returns what is wrong with the leftovers, "" = nothing.
 	before func(t *testing.T, i int) (args []string, after func(exit int) string)
 }
 
-// sweepTime is how long a run may take whose calls fail, and sweepSpare what it may take beyond that to clean up: a
-// session is closed within 13 seconds, and the machine is busy.
+// sweepTime is the time limit of a run with failing calls, and sweepSpare the additional time for clean-up: a session
+// closes within 13 seconds, and the machine is busy.
 const (
 	sweepTime  = 12 * time.Second
 	sweepSpare = 25 * time.Second
@@ -85,8 +85,7 @@ func sweepCases() []sweepCase {
 	}
 }
 
-// sweepClean leaves a pod that clean is to remove: only where it says that it did may it be gone, and only where it is
-// gone may it say so.
+// sweepClean leaves a pod for clean to remove. The pod must be gone if and only if clean reports its removal.
 func sweepClean(t *testing.T, i int) ([]string, func(int) string) {
 	run := fmt.Sprintf("%08x", 0x5e000000+i)
 	says := map[string]string{"calico-probe.io/node": "node-a", "calico-probe.io/lifetime": "1s"}
@@ -142,9 +141,9 @@ type swept struct {
 	whole   map[string]string // of a run of which nothing failed: each check, with its worst status
 }
 
-// TestSweep lets each call of a verb fail once in each way, and wants nothing of ours left, an end in time, and no
-// verdict that is better than without the failure. SWEEP=all takes all of them and writes docs/sweep.md; else some are
-// picked evenly, and fewer with -short.
+// TestSweep has each API call of a verb fail once in each way. Nothing may be left, the verb must end in time, and its
+// verdict must not be better than without the failure. SWEEP=all tests all calls and writes docs/sweep.md. Otherwise
+// some calls are picked evenly, fewer with -short.
 func TestSweep(t *testing.T) {
 	s := newSweeper(t)
 	unchanged(t)
@@ -293,7 +292,7 @@ func (r *swept) run(t *testing.T, c *sweptClient, i int) string {
 	return fmt.Sprintf("exit %d: %s\n%.2000s%.2000s", exit, strings.Join(wrong, "; "), errs.String(), brief(out.Bytes()))
 }
 
-// judge says what is better in an answer than in the one of which nothing failed, or wrongly worse.
+// judge returns how an answer is better, or wrongly worse, than the answer without failures.
 func (r *swept) judge(c *sweptClient, exit int, out []byte) string {
 	ends := []int{reports.ExitHealthy, reports.ExitTool, reports.ExitIncomplete}
 	writes := r.args[0] == "conditions" // whose exit code is not about nodes

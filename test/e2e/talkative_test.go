@@ -33,8 +33,8 @@ spec:
     run: {checks: [node-swap, node-clock, node-memory, node-disk, node-sysctl, node-conntrack, felix-live, felix-ready, bird-socket]}
 `
 
-// TestServeAsksALiar has serve ask a node that says as much as is let through, by a runbook and by
-// a profile: neither is healthy, and the memory stays small.
+// TestServeAsksALiar has serve query a node that sends as much as possible, by a runbook and by a profile. Neither may
+// be healthy, and memory must stay small.
 func TestServeAsksALiar(t *testing.T) {
 	lies(t)
 	defer nothingLeft(t)

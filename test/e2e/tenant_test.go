@@ -80,8 +80,8 @@ func tenant(t testing.TB, name, script string, folders ...string) types.UID {
 	return made.UID
 }
 
-// TestPodCalledKubelet has a pod with a process of the kubelet's name and arguments of its
-// own, and then a kubelet that was started after it: its process has the higher number.
+// TestPodCalledKubelet starts a pod with a process that has the kubelet's name and its own arguments, and then a
+// kubelet, whose process has the higher ID.
 func TestPodCalledKubelet(t *testing.T) {
 	const node = "node-b"
 	nodeReady(t, node)
@@ -127,8 +127,7 @@ test "$first" != "$new"`)
 	nothingLeft(t)
 }
 
-// TestLaidByATenant has a pod that may write to folders of the node's put named pipes and
-// links in place of files.
+// TestLaidByATenant has a pod that may write to the node's folders replace files with named pipes and links.
 func TestLaidByATenant(t *testing.T) {
 	const node, networks = "node-b", "/var/lib/cni/networks/k8s-pod-network"
 	nodeReady(t, node)

@@ -69,8 +69,8 @@ func (s *screen) press(keys ...string) {
 // enter types a line.
 func (s *screen) enter(line string) { s.t.Helper(); s.types(line); s.press("Enter") }
 
-// anew types a line on a screen that shows nothing of what was before: what is waited for
-// next is the line's own. The bash has its prompt back before that.
+// anew clears the screen and types a line, so that a later wait matches only the line's output. It first waits for
+// bash's prompt.
 func (s *screen) anew(line string) {
 	s.t.Helper()
 	s.wantsLast("$")
@@ -183,8 +183,7 @@ func (s *screen) resize(columns, rows uint16) {
 	})
 }
 
-// left waits until what begin has begun has ended with an exit code, and wants the
-// terminal in the mode it had.
+// left waits until the command of begin exits with this code, and requires the terminal's original mode.
 func (s *screen) left(code int) {
 	s.t.Helper()
 	s.wants(fmt.Sprintf("left=%d", code))

@@ -37,8 +37,7 @@ type others struct {
 // which harmed reads by themselves.
 var moving = []string{"leases", "events", "componentstatuses"}
 
-// unchanged takes down what is on the cluster, and compares it once the test is over, before
-// what the test has put there until then is taken away again.
+// unchanged records the cluster's objects, and compares them after the test, before the test's own clean-up.
 func unchanged(t testing.TB) {
 	t.Helper()
 	eventually(t, time.Minute, func() string { // what the tests before have deleted goes by itself
@@ -57,8 +56,8 @@ func unchanged(t testing.TB) {
 	t.Cleanup(func() { before.compare(t) })
 }
 
-// compare wants every object that is not ours to be as it was, none to have come or gone,
-// and no event to say that the kubelet ended or evicted one of them.
+// compare requires that every foreign object is unchanged, that none was created or deleted, and that no event reports
+// a killed or evicted pod.
 func (before others) compare(t testing.TB) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() string { return left(t) }) // ours, which may still be ending
@@ -165,9 +164,8 @@ func isOurs(item unstructured.Unstructured) bool {
 		strings.HasPrefix(item.GetName(), "calico-probe-")
 }
 
-// fingerprint is what of an object a run must leave as it is: its UID, all that somebody
-// wrote into it, and of a pod how often its containers were started. What remains of our
-// ephemeral containers in a pod's spec is ours.
+// fingerprint returns the parts of an object that a run must not change: its UID, its written content, and a pod's
+// container restarts. Our ephemeral containers in a pod's spec do not count.
 func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 	t.Helper()
 	starts := map[string]any{}
@@ -195,8 +193,8 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 		unstructured.RemoveNestedField(item.Object, "metadata", field)
 	}
-	// The endpoint controllers write here when a pod's readiness changed, which is status too: on a busy machine CoreDNS
-	// is not ready for a moment. An object may have no other annotation, and none at all by then.
+	// The endpoint controllers write this annotation when a pod's readiness changes, so it is status: on a busy machine
+	// CoreDNS may briefly be unready. The object may have no other annotation, or no annotation by then.
 	notes := item.GetAnnotations()
 	delete(notes, "endpoints.kubernetes.io/last-change-trigger-time")
 	if len(notes) == 0 {
@@ -210,9 +208,8 @@ func fingerprint(t testing.TB, item unstructured.Unstructured) string {
 	return string(b)
 }
 
-// TestNothingElseChanges uses every access method, with every profile, opens sessions
-// and shells, cleans up, and is killed, and wants everything that is not the client's own
-// to be as it was: UIDs, specs, labels, restarts.
+// TestNothingElseChanges uses every access method with every profile, opens sessions and shells, cleans up, and is
+// killed. All objects that are not the client's must stay unchanged: UIDs, specs, labels, restarts.
 func TestNothingElseChanges(t *testing.T) {
 	execTarget(t)
 	byWay := map[string][]string{
@@ -276,8 +273,8 @@ func killedBy(t *testing.T, way string, flags []string) {
 	_ = cmd.Wait() // it was killed
 }
 
-// TestTheComparisonSees changes one thing of everything the comparison has to see, and
-// wants it to say so: else it would be a test that cannot fail.
+// TestTheComparisonSees changes one of each thing that the comparison covers. The comparison must report it, otherwise
+// its test could not fail.
 func TestTheComparisonSees(t *testing.T) {
 	ctx, k := t.Context(), kube(t)
 	const namespace = "e2e-comparison"
@@ -318,7 +315,7 @@ func TestTheComparisonSees(t *testing.T) {
 	}
 }
 
-// recorder keeps what a test would have said of its failure.
+// recorder keeps the failure messages of a test.
 type recorder struct {
 	testing.TB
 	said string

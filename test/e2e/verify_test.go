@@ -20,11 +20,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// poses is the label that anybody can give a pod.
+// poses is the label that any user can set on a pod.
 var poses = map[string]string{"k8s-app": "calico-node"}
 
-// tenantNamespace makes a namespace and lets what is in it go with the test. The result lists what
-// was ever created in it beside the pods whose names begin so.
+// tenantNamespace creates a namespace that is deleted with the test. The result lists every object created in it,
+// except pods with this name prefix.
 func tenantNamespace(t *testing.T, name, own string) (others func() []string) {
 	t.Helper()
 	k := kube(t)
@@ -130,7 +130,7 @@ func posingSet(t *testing.T, namespace, name string) {
 	})
 }
 
-// onlyTold wants nothing of a namespace in a report but that its pods are ignored.
+// onlyTold requires that a report mentions a namespace only for its ignored pods.
 func onlyTold(t *testing.T, d document, a answer, namespace string) {
 	t.Helper()
 	d.want(t, "calico-pod", probe.Info, namespace+"/", ": ignored")
@@ -148,8 +148,8 @@ func onlyTold(t *testing.T, d document, a answer, namespace string) {
 	}
 }
 
-// TestDecoyCalicoNode has a tenant pose as calico-node in every manner, and wants the report
-// and the probe to take nothing from him.
+// TestDecoyCalicoNode has a tenant pose as calico-node in every way. The report and the probe must not use the tenant's
+// data.
 func TestDecoyCalicoNode(t *testing.T) {
 	calicoReady(t, "node-b")
 	created := tenantNamespace(t, "tenant", "decoy")
@@ -222,7 +222,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 			t.Errorf("exit %d, causes %v\n%s", a.exit, d.Causes, a.stderr)
 		}
 		onlyTold(t, d, a, "tenant")
-		// A user who names its namespace says that Calico is there.
+		// A user who names a namespace declares that Calico is in it.
 		d, a = report(t, "run", "--node", "node-b", "--via", "api", "--calico-namespace", "tenant")
 		d.want(t, "calico-pod", probe.OK, "tenant/decoy-", "calico-node is running and ready")
 		d.want(t, "calico-pod", probe.Info, "kube-system/calico-node-", "ignored")
@@ -239,8 +239,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestTwoDaemonSets wants no calico-node believed where two may be Calico's, and the flag to
-// decide.
+// TestTwoDaemonSets requires that no calico-node is trusted if two may be Calico's, and that the flag decides.
 func TestTwoDaemonSets(t *testing.T) {
 	slow(t)
 	calicoReady(t, "node-b")

@@ -1,7 +1,7 @@
-// Command house measures the project as a house: how large its rooms are, how much they show, and how its references
-// run. "go run ./test/house" prints one line a figure, for the project or for any other Go module given as a folder;
-// TestHouse and TestRooms of cmd/calico-probe hold what must not get worse. It reads the sources and git's subjects,
-// and changes nothing.
+// Command house measures the project's structure: package sizes, exported names, and the direction of references. "go
+// run ./test/house" prints one line per figure, for the project or for another Go module's folder. TestHouse and
+// TestRooms of cmd/calico-probe fail if a figure gets worse. It reads the sources and commit subjects, and changes
+// nothing.
 package main
 
 import (
@@ -174,8 +174,8 @@ func grain(uses [][]int) (all, back int) {
 	return all, back
 }
 
-// bestPlace is where a file has the fewest references that run back among others in an order; its own place where no
-// other is better.
+// bestPlace returns the position of a file, relative to the others, with the fewest backward references. Without a
+// better position it returns the present one.
 func bestPlace(uses [][]int, others []int, file, own int) int {
 	cost := 0 // at the top, whatever others use of it runs back
 	for _, j := range others {

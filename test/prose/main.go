@@ -1,5 +1,5 @@
-// Command prose counts what reads as if translated, by vale and the styles beside it. It fails where a count is
-// higher than in counts.json, and where the styles miss a bad example of testdata/examples.txt or find a good one.
+// Command prose counts sentences that read as if translated, with vale and the styles beside it. It fails if a count
+// exceeds counts.json, if the styles miss a bad example in testdata/examples.txt, or if they flag a good one.
 //
 //	tracked files -> texts (comments, messages, names, docs), on the lines they have -> vale -> counts by kind and rule
 //
@@ -245,7 +245,7 @@ func judge(vale string, texts []text) ([]alert, error) {
 	return all, nil
 }
 
-// tryExamples wants every bad example found, and no good one.
+// tryExamples requires that every bad example is flagged, and no good one.
 func tryExamples(vale string) error {
 	b, err := os.ReadFile(filepath.Join(here, "testdata", "examples.txt"))
 	if err != nil {

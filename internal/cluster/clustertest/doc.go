@@ -1,5 +1,5 @@
-// Package clustertest holds what tests of API checks share: a Snapshot to start from, and a server that poses as the
-// API. Ask is its entry point: it runs a check over a Snapshot.
+// Package clustertest has helpers for tests of API checks: a basic Snapshot, and a fake API server. Ask is its entry
+// point: it runs a check over a Snapshot.
 package clustertest
 
 import (

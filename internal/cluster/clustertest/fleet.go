@@ -26,7 +26,7 @@ type Fleet struct {
 	Wrap   func(http.RoundTripper) http.RoundTripper // the transport of its clients
 }
 
-// Add gives the fleet a node with its lease and its calico-node pod, after spoil has changed them.
+// Add adds a node with its lease and calico-node pod to the fleet, after spoil changed them.
 func (f *Fleet) Add(name string, spoil func(*corev1.Node, *coordinationv1.Lease, *corev1.Pod)) {
 	hour := metav1.NewTime(time.Now().Add(-time.Hour))
 	n := Node(name, "10.0.0.1", "")
@@ -56,7 +56,7 @@ func (f *Fleet) Add(name string, spoil func(*corev1.Node, *coordinationv1.Lease,
 	}
 }
 
-// Client returns a client of a server with the fleet, which refuses the given paths.
+// Client returns a client of a server that serves the fleet and refuses the given paths.
 func (f *Fleet) Client(t *testing.T, refused ...string) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func (f *Fleet) Client(t *testing.T, refused ...string) *cluster.Client {
 	return c
 }
 
-// claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of a DaemonSet.
+// claimant returns a DaemonSet pod with calico-node's label. name is NAMESPACE/NAME.
 func claimant(name, set string, made time.Duration) corev1.Pod {
 	namespace, pod, _ := strings.Cut(name, "/")
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod, CreationTimestamp: Ago(made)}}
@@ -109,7 +109,7 @@ func claimant(name, set string, made time.Duration) corev1.Pod {
 	return p
 }
 
-// Tenants is a tenant's pod that poses as calico-node on a node: newer than all others, and healthy.
+// Tenants returns a tenant's pod that poses as calico-node: healthy, and newer than all other pods.
 func Tenants(node string, at time.Time) *corev1.Pod {
 	p := claimant("tenant/calico-node", "", 0)
 	p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(at), node

@@ -34,7 +34,7 @@ func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) core
 	return p
 }
 
-// SpecsOf parses specs by name as the API returns them, numbers as int64; nil if the bytes are invalid.
+// SpecsOf parses specs by name, with numbers as int64 like the API's; nil if the bytes are invalid.
 func SpecsOf(b []byte) cluster.Specs {
 	var out cluster.Specs
 	if utiljson.Unmarshal(b, &out) != nil {
@@ -43,7 +43,7 @@ func SpecsOf(b []byte) cluster.Specs {
 	return out
 }
 
-// FuzzedNodes are two nodes, one of them with an annotation of the fuzzer's choice.
+// FuzzedNodes returns two nodes, one with an annotation from the fuzzer.
 func FuzzedNodes(annotation string) []corev1.Node {
 	return []corev1.Node{
 		{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{"rack": "1"}, Annotations: map[string]string{
@@ -71,7 +71,7 @@ func EventServer(t *testing.T, namespace string, events ...corev1.Event) *cluste
 		map[string]http.HandlerFunc{})
 }
 
-// Hanging is a pod bound to the node some time ago, whose container waits for a reason.
+// Hanging returns a pod that was bound to the node some time ago, with a waiting container.
 func Hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
 	p.CreationTimestamp = Ago(age)
@@ -86,7 +86,7 @@ func Hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 	return p
 }
 
-// PlacedOn is a snapshot of a node with these pods, and one event with a text for each.
+// PlacedOn returns the snapshot of a node with these pods, and one event per pod.
 func PlacedOn(reason, text string, pods ...corev1.Pod) *cluster.Snapshot {
 	s := Snapshot(Node("node-a", "10.0.0.1", "10.0.0.1/24"))
 	s.Placed.Pods.Value = pods
@@ -101,7 +101,7 @@ func PlacedOn(reason, text string, pods ...corev1.Pod) *cluster.Snapshot {
 	return s
 }
 
-// OfCalicoNode is a node on which calico-node v3.32.1 runs with its account, and whose readiness is unknown.
+// OfCalicoNode returns the snapshot of a node with unknown readiness, where calico-node v3.32.1 runs with its account.
 func OfCalicoNode() *cluster.Snapshot {
 	s := Snapshot(Node("a", "10.0.0.1", "10.0.0.1/24"))
 	s.Calico.Value = Calico(3)
@@ -112,7 +112,7 @@ func OfCalicoNode() *cluster.Snapshot {
 	return s
 }
 
-// StartWaits is a calico-node pod that was created for a node and is not bound to it.
+// StartWaits returns a calico-node pod that was created for a node but is not bound to it.
 func StartWaits(says, cpu string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
 		CreationTimestamp: Ago(time.Minute),

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// PolicyOf is a NetworkPolicy by some YAML.
+// PolicyOf returns a NetworkPolicy from YAML.
 func PolicyOf(t *testing.T, namespace, name, text string, direction networkingv1.PolicyType) netpolicy.Policy {
 	t.Helper()
 	var np networkingv1.NetworkPolicy
@@ -26,7 +26,7 @@ func PolicyOf(t *testing.T, namespace, name, text string, direction networkingv1
 	return netpolicy.OfKubernetes(&np)
 }
 
-// OfCalico is a Calico policy from the YAML of its spec, namespaced if its name has a namespace.
+// OfCalico returns a Calico policy from the YAML of its spec. It is namespaced if its name contains a namespace.
 func OfCalico(t *testing.T, name, text string) netpolicy.Policy {
 	t.Helper()
 	spec := map[string]any{}
@@ -36,7 +36,7 @@ func OfCalico(t *testing.T, name, text string) netpolicy.Policy {
 	return netpolicy.OfCalico("Policy", name, spec)
 }
 
-// WithDNS is a snapshot with a pod shop/web on the node, and a DNS server with its Service.
+// WithDNS returns a snapshot with a pod shop/web on the node, and a DNS server with its Service.
 func WithDNS() *cluster.Snapshot {
 	s := Snapshot(Node("a", "10.0.0.1", ""))
 	s.DNS.Value.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}

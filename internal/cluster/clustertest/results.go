@@ -15,7 +15,7 @@ func WantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
 	}
 }
 
-// WantHistory checks for one result with this end that is marked as history, or for none.
+// WantHistory requires one result that ends with this text and is marked as history; "" = no such result.
 func WantHistory(t *testing.T, got []probe.Result, end string) {
 	t.Helper()
 	var old []string

@@ -9,13 +9,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Now is the time of all Snapshots, so that ages in tests do not depend on a clock.
+// Now is the time of all Snapshots, so that ages in tests do not depend on the clock.
 var Now = time.Date(2026, 11, 21, 3, 50, 0, 0, time.UTC)
 
 // Ago returns a time before Now.
 func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
-// Node has an InternalIP and, unless empty, a registered Calico address.
+// Node returns a node with an InternalIP and, unless empty, an address registered by Calico.
 func Node(name, internal, registered string) corev1.Node {
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	if registered != "" {
@@ -27,14 +27,14 @@ func Node(name, internal, registered string) corev1.Node {
 	return n
 }
 
-// Snapshot is one around the first of some nodes, without any other data.
+// Snapshot returns a snapshot of the first node, without other data.
 func Snapshot(nodes ...corev1.Node) *cluster.Snapshot {
 	return &cluster.Snapshot{Now: Now, Node: &nodes[0],
 		Survey: cluster.Survey{Nodes: nodes, CalicoIn: cluster.Namespaces("")}}
 }
 
-// Calico is a calico-node pod with three init containers, n of them done. If all are, its main container runs and is
-// ready.
+// Calico returns a calico-node pod with three init containers, of which n are done. If all are done, its main container
+// is ready.
 func Calico(done int) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
 		CreationTimestamp: Ago(time.Hour)}}

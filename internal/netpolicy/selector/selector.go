@@ -174,7 +174,7 @@ func (p *parser) comparison() (Selector, error) {
 	return nil, fmt.Errorf("no operator after label %s", label)
 }
 
-// value reads a string in either kind of quotation marks; there are no escapes.
+// value reads a string in single or double quotes, without escapes.
 func (p *parser) value() (string, error) {
 	for _, mark := range []string{`"`, `'`} {
 		rest, ok := strings.CutPrefix(p.rest, mark)

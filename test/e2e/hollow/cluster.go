@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package hollow is a large cluster without machines: the real etcd and kube-apiserver on loopback, nodes that are
-// objects only, and one process that does for each of them what a kubelet does with a probe's pod: it starts, answers
-// its plan, writes its termination message and ends. What a probe answers was recorded on real nodes
-// (internal/nightfile). No controller runs, so nothing here ends by itself.
+// Package hollow is a large cluster without machines. The real etcd and kube-apiserver run on loopback, and nodes are
+// only objects. One process acts as the kubelet for each probe pod: the pod starts, answers its plan, writes its
+// termination message and exits. The answers were recorded on real nodes (internal/nightfile). No controllers run, so
+// nothing is cleaned up automatically.
 package hollow
 
 import (
@@ -38,7 +38,7 @@ const root = "../../.."
 // token is that of the only user, who may do everything.
 const token = "hollow"
 
-// Cluster is an API server, and a proxy before it that counts what the client asks.
+// Cluster is an API server behind a proxy that counts the client's requests.
 type Cluster struct {
 	Kube       kubernetes.Interface
 	Kubeconfig string
@@ -161,7 +161,7 @@ func (c *Cluster) memory(t testing.TB, name string) int64 {
 	return kilobytes << 10
 }
 
-// said is the end of what a program of the control plane has logged.
+// said returns the end of a control plane program's log.
 func (c *Cluster) said(name string) string {
 	b, _ := os.ReadFile(filepath.Join(c.dir, name+".log"))
 	lines := strings.Split(string(bytes.TrimSpace(b)), "\n")

@@ -92,7 +92,7 @@ func sprinkled(t testing.TB, nodes int) (c *Cluster, want map[string][]string) {
 	return c, want
 }
 
-// found wants each fault in a group of its own, and no other node in any.
+// found requires a separate group for each fault, and no other node in any group.
 func (r ran) found(t testing.TB, want map[string][]string) {
 	t.Helper()
 	for _, g := range r.Groups {
@@ -107,7 +107,7 @@ func (r ran) found(t testing.TB, want map[string][]string) {
 	}
 }
 
-// refusesUnasked wants probes on so many nodes refused where there is nobody to ask, before anything is created.
+// refusesUnasked requires that a run without a terminal refuses probes on this many nodes, before it creates an object.
 func (c *Cluster) refusesUnasked(t *testing.T, nodes int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), root+"/bin/calico-probe", "run", "--all-nodes", "--kubeconfig", c.Kubeconfig)

@@ -80,7 +80,7 @@ func (k *Kubelets) first(uid types.UID) bool {
 	return !had
 }
 
-// run starts a probe's pod, answers its plan, and ends it. A pod that is gone meanwhile is nobody's concern.
+// run starts a probe's pod, answers its plan, and ends it. It ignores a pod that was deleted meanwhile.
 func (k *Kubelets) run(ctx context.Context, pod *corev1.Pod, nights map[string][]probe.Result) {
 	b := k.nodes[pod.Spec.NodeName]
 	if b.Dead {
@@ -101,7 +101,7 @@ func (k *Kubelets) run(ctx context.Context, pod *corev1.Pod, nights map[string][
 	_, _ = k.cluster.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 }
 
-// answer is what the real probe writes for its arguments where its checks see what was recorded.
+// answer returns the real probe's output for its arguments if its checks see the recorded results.
 func answer(args []string, recorded []probe.Result) (log []byte, summary string, err error) {
 	var packed []string
 	for i, arg := range args {

@@ -87,7 +87,7 @@ func (c *Cluster) calico(ctx context.Context, i int, since metav1.Time) error {
 	return err
 }
 
-// Renew renews the leases of all nodes but those that are silent, for as long as a test takes: nobody else does.
+// Renew renews the leases of all nodes except silent ones for the duration of a test, in place of kubelets.
 func (c *Cluster) Renew(t testing.TB, n int, silent ...int) {
 	t.Helper()
 	late := map[int]bool{}

@@ -1,6 +1,5 @@
-// Command liar is a probe of somebody who wants to mislead or to exhaust those who ask a node.
-// The end-to-end tests put it on a node in place of the probe. What it is asked first chooses
-// its lie. On any node but the one it is made for it is the probe.
+// Command liar is a hostile probe, which tries to mislead or exhaust its client. The end-to-end tests run it on a node
+// in place of the probe. The first request chooses its lie. On any node but its target, it acts as the real probe.
 package main
 
 import (
@@ -114,7 +113,7 @@ func (l *liar) fills(checks []string) {
 	_ = l.says("end", `,"end":{}`)
 }
 
-// forges answers for the API, for the client and for pods, and colours what it says.
+// forges sends answers in the name of the API, the client and pods, with terminal colours.
 func (l *liar) forges(checks []string) {
 	for _, id := range checks {
 		_ = l.result(id, `"status":"warn","saw":"`+escapes+`","target":"`+escapes+`","lines":["`+escapes+`"],"facts":{"`+

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package many tests on a cluster of twelve real nodes what takes more than two.
+// Package many has the tests that need more than two nodes, on a cluster of twelve real nodes.
 package many
 
 import (
@@ -73,7 +73,7 @@ func node(i int) string { return "node-" + string(rune('a'+i)) }
 // address is that of a node.
 func address(i int) string { return fmt.Sprintf("10.88.0.%d", 11+i) }
 
-// cut has a node drop what comes from others, or goes there.
+// cut has a node drop packets from or to other nodes.
 func cut(t *testing.T, at int, from ...int) {
 	t.Helper()
 	var addrs []string
@@ -84,7 +84,7 @@ func cut(t *testing.T, at int, from ...int) {
 	filter(t, at, fmt.Sprintf("ip saddr { %s } drop", set), fmt.Sprintf("ip daddr { %s } drop", set))
 }
 
-// filter has a node treat what comes in by one rule, and what goes out by another.
+// filter has a node apply one rule to incoming packets and another to outgoing packets.
 func filter(t *testing.T, at int, in, out string) {
 	t.Helper()
 	rules := fmt.Sprintf(`table ip cut {
@@ -103,7 +103,7 @@ func on(t *testing.T, at int, command ...string) {
 	}
 }
 
-// noBGP has two nodes drop what BGP says to the other, and begin their session anew.
+// noBGP has two nodes drop each other's BGP packets, and restarts their session.
 func noBGP(t *testing.T, a, b int) {
 	t.Helper()
 	restart := func(at, with int) {
@@ -119,7 +119,7 @@ func noBGP(t *testing.T, a, b int) {
 	restart(b, a)
 }
 
-// TestMesh breaks something between the nodes, and wants it to be named.
+// TestMesh breaks a path between nodes, and requires that the report names it.
 func TestMesh(t *testing.T) {
 	others := func(than int) []int {
 		var out []int

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Limits of one mutant. The test itself ends first, and then says where it was.
+// Time limits of one mutant. The test's own limit is shorter, so that it prints its stacks.
 const (
 	testLimit  = 10 * time.Minute
 	wholeLimit = 20 * time.Minute

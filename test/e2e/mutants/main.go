@@ -84,7 +84,7 @@ func run(ctx context.Context, out io.Writer, lane, match string) error {
 	return nil
 }
 
-// runAll prints a line for each mutant, with what its test said, and returns how many were not killed. Clusters run one
+// runAll prints a line for each mutant with its test's message, and returns the number of survivors. Clusters run one
 // at a time.
 func runAll(ctx context.Context, out io.Writer, all []mutant, scratch string) (alive int) {
 	turns := make(chan struct{}, runtime.NumCPU())
@@ -177,7 +177,7 @@ func (m mutant) apply(source string) (string, error) {
 	return source, nil
 }
 
-// places counts where a text has another one, also where two of them share a line break.
+// places counts the occurrences of one text in another, including those that share a line break.
 func places(text, part string) (n int) {
 	for i := strings.Index(text, part); i >= 0; i = strings.Index(text, part) {
 		n, text = n+1, text[i+1:]

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMutantsApply wants each mutant's text in its file, once: the product changes, and mutants with it.
+// TestMutantsApply requires that each mutant's text occurs once in its file: if the code changes, its mutants must
+// change.
 func TestMutantsApply(t *testing.T) {
 	t.Chdir("../../..")
 	all, err := parse(archive)
@@ -24,7 +25,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestJudge wants a mutant counted as killed when its test ran and failed, or crashed, and in no other case.
+// TestJudge requires that a mutant counts as killed only if its test ran and failed, or crashed.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const runs = `{"Action":"run","Test":"TestX"}` + "\n"
@@ -48,7 +49,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestApply wants a text that is not there exactly once refused.
+// TestApply requires an error for a text that does not occur exactly once.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	m, err := parseOne("P1 x", "unit ./x TestX\nx.go\n a\n-b\n+c\n@@\n+new\n e\n")

@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// looked is a page in a browser, and what the browser had to say of it.
+// looked is a page in a browser, with the browser's messages.
 type looked struct {
 	t   testing.TB
 	ctx context.Context
@@ -39,7 +39,8 @@ type looked struct {
 // limit is how long one page may take; the machine may be busy.
 const limit = 2 * time.Minute
 
-// browser starts one, without its sandbox since tests run as root, and skips where there is none.
+// browser starts a browser, without its sandbox because tests run as root. It skips the test if no browser is
+// installed.
 func browser(t testing.TB) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -143,7 +144,7 @@ func (l *looked) run(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text is what an expression gives, where 'html' is the document's element.
+// text returns the value of an expression, in which 'html' is the document's root element.
 func (l *looked) text(expression string) string {
 	l.t.Helper()
 	return value[string](l, "(() => { const html = document.documentElement; return String("+expression+") })()")
@@ -181,7 +182,7 @@ func (l *looked) painted() float64 {
 // shown is what a reader sees.
 func (l *looked) shown() string { l.t.Helper(); return l.text("document.body.innerText") }
 
-// clean wants the browser to have asked for nothing but the page, and to have had nothing to say.
+// clean requires that the browser requested only the page and logged no message.
 func (l *looked) clean() {
 	l.t.Helper()
 	l.mu.Lock()
@@ -196,7 +197,7 @@ func (l *looked) clean() {
 	}
 }
 
-// fits wants nothing to stand outside of what the window shows, to the right.
+// fits requires that no content extends beyond the right edge of the window.
 func (l *looked) fits() {
 	l.t.Helper()
 	if over := l.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDocsScreenshots makes the pictures in the documents anew: 'make screenshots'. PAGES=DIR keeps the pages too,
-// to be looked at.
+// TestDocsScreenshots takes the documents' screenshots again: 'make screenshots'. PAGES=DIR keeps the pages for
+// inspection.
 func TestDocsScreenshots(t *testing.T) {
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {

@@ -24,7 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// cluster is what the pages say they are about.
+// cluster is the cluster shown on the pages.
 var cluster = &probe.Cluster{Context: "prod-eu", Server: "https://10.0.0.1:6443"}
 
 var begun = time.Date(2026, 11, 21, 2, 13, 7, 0, time.UTC)
@@ -52,7 +52,7 @@ func recorded(t testing.TB, name string) []byte {
 	return nil
 }
 
-// played is what was recorded, told by another node of another peer.
+// played returns the recorded events under other names of node and peer.
 func played(t testing.TB, stream []byte, name, peer string) []probe.Event {
 	t.Helper()
 	text := strings.NewReplacer("node-b", name, "node-a", peer).Replace(string(stream))

@@ -17,7 +17,7 @@ import (
 // most is how large a page may be, whatever it tells of.
 const most = 1_500_000
 
-// TestPages wants a page of each kind to be small, to ask for nothing, to give no error, and to fit the window.
+// TestPages requires each kind of page to be small, to load nothing, to log no error, and to fit the window.
 func TestPages(t *testing.T) {
 	in := browser(t)
 	for name, made := range map[string]func() []byte{
@@ -45,7 +45,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestWithoutScript wants the verdict, the causes and the fix to be there for who runs no script.
+// TestWithoutScript requires the verdict, the causes and the fix without scripts.
 func TestWithoutScript(t *testing.T) {
 	in := browser(t)
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestWithoutScript(t *testing.T) {
 	}
 }
 
-// TestSearch types a word, and wants what has it to stay, and all to come back.
+// TestSearch types a word. Rows with the word must remain, and all rows must return afterwards.
 func TestSearch(t *testing.T) {
 	in := browser(t)
 	l := open(t, in, fleetPage(t, 5000), view{wide: 1200, high: 900})
@@ -102,7 +102,7 @@ func TestSearch(t *testing.T) {
 	one.clean()
 }
 
-// TestKeys goes through a page without a mouse.
+// TestKeys uses a page without a mouse.
 func TestKeys(t *testing.T) {
 	l := open(t, browser(t), nodePage(t), view{wide: 1200, high: 900})
 	const evidence = "document.querySelector('.cause details').open"
@@ -133,7 +133,7 @@ func TestKeys(t *testing.T) {
 	l.clean()
 }
 
-// TestPair goes from the map of the zones down to one path.
+// TestPair navigates from the map of zones down to one path.
 func TestPair(t *testing.T) {
 	for _, nodes := range []int{60, 5000} {
 		l := open(t, browser(t), meshPage(t, nodes), view{wide: 1200, high: 900})
@@ -176,8 +176,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	}
 }
 
-// TestHostileInABrowser has nodes say what would run, load or ask for something, and wants none of it to, also of what
-// the script makes of them.
+// TestHostileInABrowser has nodes report text that would run, load or request something. A browser must do none of
+// that, even with content that the script creates.
 func TestHostileInABrowser(t *testing.T) {
 	const evil = `<img src=http://127.0.0.1:1/x onerror="pwned=1"></script><script>pwned=1;alert(1)</script>"'><b id=b>`
 	p := page.Page{Kind: evil, Subject: evil, Verdict: page.Verdict{Word: "fault", Says: evil}, Notes: []string{evil},

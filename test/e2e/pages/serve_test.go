@@ -110,8 +110,7 @@ func fire(t testing.TB, at string, pairs ...string) {
 	resp.Body.Close()
 }
 
-// TestServe wants the pages of serve to fit, to ask for nothing, to break no word, and to lead from the list to a
-// report.
+// TestServe requires that serve's pages fit, load nothing, break no word, and lead from the list to a report.
 func TestServe(t *testing.T) {
 	at := served(t)
 	in := browser(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestPage makes a page of a bench that was run, and none of one that lacks a figure.
+// TestPage creates a page from a complete benchmark, and none if a figure is missing.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	bench, err := os.ReadFile("testdata/bench.txt")

@@ -1,7 +1,7 @@
-// Command calico-node stands in for Calico's container with that name, whose image is only in a registry. The parts
-// that matter to a probe are real: BIRD 1.6.8 for both families, started as Calico does, with Calico's socket and
-// configuration path, and a start that makes as many calls to the API server as Calico's. Felix' health port answers
-// with the bytes of Felix v3.32.
+// Command calico-node replaces Calico's container of this name, whose image is only in a registry. The parts that
+// matter to a probe are real: BIRD 1.6.8 for both families, started as Calico does, with Calico's socket and
+// configuration path, and a start with as many API calls as Calico's. Felix' health port answers with the bytes of
+// Felix v3.32.
 package main
 
 import (
