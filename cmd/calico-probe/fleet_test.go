@@ -159,8 +159,8 @@ func TestResumeForeign(t *testing.T) {
 		"saved run checked https://elsewhere": regexp.MustCompile(`"server":"[^"]+"`).ReplaceAllString(head,
 			`"server":"https://elsewhere"`),
 		"saved run checked no cluster": regexp.MustCompile(`,"cluster":\{[^}]+\}`).ReplaceAllString(head, ""),
-		"selected other checks":          strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
-		"h0m0s ago":                   began.ReplaceAllString(head, `"time":"`+old+`"`),
+		"selected other checks":        strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
+		"h0m0s ago":                    began.ReplaceAllString(head, `"time":"`+old+`"`),
 	} {
 		file := filepath.Join(dir, "foreign.ndjson")
 		if spoilt == head {

@@ -34,7 +34,7 @@ func TestManifestsForServe(t *testing.T) {
 func TestServeNotes(t *testing.T) {
 	t.Parallel()
 	for want, admit := range map[string][]string{
-		"# Pods of the namespace calico-probe may connect to it; ":                                                 nil,
+		"# Pods of the namespace calico-probe may connect to it; ":                                                                       nil,
 		"# Pods of the namespaces calico-probe and ingress may connect to it, and the network 10.0.0.0/8; change this list with --admit": {"10.0.0.0/8", "ingress"},
 	} {
 		if got := serveNotes("calico-probe", admit); !strings.Contains(got, want) {

@@ -143,8 +143,8 @@ func TestAdvised(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for want, args := range map[string][]string{
-		"  kubectl calico-probe run worker-3\n":    {"run", "--help"},
-		"  kubectl calico-probe [command]\n":       nil,
+		"  kubectl calico-probe run worker-3\n":      {"run", "--help"},
+		"  kubectl calico-probe [command]\n":         nil,
 		"'kubectl calico-probe checks' lists checks": {"run", "--node", "n", "--checks", "nothing"},
 	} {
 		if got := said(args...); !strings.Contains(got, want) || strings.Contains(got, "\n  calico-probe ") {

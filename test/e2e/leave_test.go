@@ -104,7 +104,10 @@ func TestBrokenStream(t *testing.T) {
 	relay.cut()
 	rest := waitFor(t, out, `"type":"verdict"`)
 	_ = cmd.Wait() // its exit code tells more than the error
-	whole := !strings.Contains(rest, `"check":"probe-answered"`) && strings.Contains(rest, `"type":"end"`)
+	// If a loaded machine calls for follow-up checks, this probe cannot take them any more.
+	cut := strings.Count(rest, `"check":"probe-answered"`) -
+		strings.Count(rest, `"saw":"the connection broke after the probe had answered its plan`)
+	whole := cut == 0 && strings.Contains(rest, `"type":"end"`)
 	// On a loaded machine a check may time out, which has nothing to do with the cut: then the run is incomplete.
 	if code := cmd.ProcessState.ExitCode(); !whole || code != 0 && code != 5 {
 		t.Errorf("after a cut: exit %d\n%s\n%s", code, errs.String(), rest)
