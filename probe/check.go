@@ -75,7 +75,7 @@ type Check struct {
 	Tags   []string      // its families: "bgp", "runtime", ...; none for a check with a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
 	Needs  []string      // IDs of checks whose answers it needs; otherwise skipped (FromPod: its part in pods)
-	Access []string      // what the check accesses on the node, for whoever approves privileges
+	Access []string      // what the check accesses on the node, for the person who approves privileges
 	Run    func(context.Context, *Pass)
 }
 

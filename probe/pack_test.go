@@ -55,7 +55,7 @@ func TestPack(t *testing.T) {
 			t.Errorf("%d nodes, %d arguments: %v", nodes, len(args), err)
 		}
 	}
-	if _, err := meshPlan(60_000).Pack(); err == nil || !strings.Contains(err.Error(), "a pod holds") {
+	if _, err := meshPlan(60_000).Pack(); err == nil || !strings.Contains(err.Error(), "a pod's limit") {
 		t.Errorf("a plan that no pod holds: %v", err)
 	}
 }

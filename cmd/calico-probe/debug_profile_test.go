@@ -11,10 +11,10 @@ import (
 func TestDebugProfileMistakes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--debug-profile baseline":               "kubectl's profile baseline has no host namespaces, so its probe cannot test the node: it takes general, sysadmin, netadmin",
+		"--debug-profile baseline":               "kubectl's profile baseline has no host namespaces, so its probe cannot test the node: use one of general, sysadmin, netadmin",
 		"--debug-profile restricted":             "kubectl's profile restricted has no host namespaces",
-		"--debug-profile legacy":                 "kubectl removes this profile: it takes general",
-		"--debug-profile root":                   "unknown profile: root: it takes general, sysadmin, netadmin",
+		"--debug-profile legacy":                 "kubectl removes this profile: use one of general",
+		"--debug-profile root":                   "unknown profile: root: use one of general, sysadmin, netadmin",
 		"--debug-profile=":                       "unknown profile: ",
 		"--debug-profile general --via ssh":      "--via ssh creates neither: use --via pod,ephemeral",
 		"--debug-profile general --via pod,exec": "--via exec creates neither",

@@ -197,7 +197,7 @@ func TestRunbookFleet(t *testing.T) {
 	}
 	args[len(args)-1] = filepath.Join(dir, "k")
 	exit, _, errs = call(t, append(args, write("none", "{selector: no=such}"))...)
-	if exit != report.ExitUsage || !strings.Contains(errs, "no node of 2 matches") {
+	if exit != report.ExitUsage || !strings.Contains(errs, "0 of 2 nodes match") {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
 	exit, out, _ = call(t, "runbook", "lint", write("bad", "{checks: [pods-start]}"))
@@ -228,7 +228,7 @@ func TestFleetUsage(t *testing.T) {
 		"--via api --node worker-a --node x":                       `no node "x"`,
 		"--via api --all-nodes --node worker-a":                    "use one of them",
 		"--via api -l a=b --all-nodes":                             "use one of them",
-		"--via api -l a=b":                                         "no node of 2",
+		"--via api -l a=b":                                         "0 of 2 nodes match",
 		"--via api --all-nodes --checks pods-start":                "works for one node at a time",
 		"--via api --all-nodes --checks nothing-so":                "nothing-so",
 		"--via api --all-nodes -o jsonpath={.groupz}":              "groupz",

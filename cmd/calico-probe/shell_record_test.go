@@ -54,7 +54,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"diff " + run + " " + one, 0, "1 better"},
 		{"analyze " + two + " -o json --node node-b", 0, `"node": "node-b"`},
 		{"analyze --typed -o json " + two, 2, "does not support -o"},
-		{"diff " + run + " " + two, 2, "has several nodes (node-a, node-b): name one, as in " + two + ":node-a"},
+		{"diff " + run + " " + two, 2, "has several nodes (node-a, node-b): choose one, as in " + two + ":node-a"},
 		{"diff " + run + " " + two + ":node-b", 0, "1 better"},
 		{"diff " + run + " " + two + ":node-x", 2, "has no run of node-x, only of node-a, node-b"},
 		{"diff " + run + " " + none, 2, "a session that ran no check"},

@@ -423,7 +423,7 @@ func TestNamedNamespace(t *testing.T) {
 		refused     error
 		tries       int
 	}{
-		{"nosuchns", `namespace "nosuchns" does not exist: omit -n, or create it: 'calico-probe manifests -n nosuchns' prints it`, missing, 1},
+		{"nosuchns", `namespace "nosuchns" does not exist: omit -n, or create it: 'calico-probe manifests -n nosuchns' prints the manifest`, missing, 1},
 		{"old", `namespace "old" is being deleted`, ending, 1},
 		{"new", "", early, 2},
 		{"", "", missing, 2},

@@ -332,12 +332,12 @@ func TestChosen(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for name, spoil := range map[string]func(*Options){
-		"no node \"x\"":      func(o *Options) { o.Nodes = []string{"node-00", "x"} },
-		"no node of 10":      func(o *Options) { o.Nodes, o.Select = nil, "zone=nowhere" },
-		"use one of them":    func(o *Options) { o.All = true },
-		"--selector \"a=(":   func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
-		"auto or pod or api": func(o *Options) { o.Via = "ssh" },
-		"pods-start works":   func(o *Options) { o.Checks = []string{"pods-start"} },
+		"no node \"x\"":       func(o *Options) { o.Nodes = []string{"node-00", "x"} },
+		"0 of 10 nodes match": func(o *Options) { o.Nodes, o.Select = nil, "zone=nowhere" },
+		"use one of them":     func(o *Options) { o.All = true },
+		"--selector \"a=(":    func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
+		"auto or pod or api":  func(o *Options) { o.Via = "ssh" },
+		"pods-start works":    func(o *Options) { o.Checks = []string{"pods-start"} },
 	} {
 		bad := opts
 		spoil(&bad)

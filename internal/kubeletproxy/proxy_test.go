@@ -370,7 +370,7 @@ func TestKubeletKeepsSilent(t *testing.T) {
 			got = append(got, *ev.Result)
 		}
 	})
-	checktest.Want(t, got, probe.TargetRuntime, probe.Warn, "the kubelet answers", "not within 5s")
+	checktest.Want(t, got, probe.TargetRuntime, probe.Warn, "the kubelet answers", "take longer than 5s")
 	checktest.Want(t, got, "healthz", probe.OK)
 	checktest.Want(t, got, "/dev/vda", probe.Warn, "4 % of 270.6 GB free, 95 % of the inodes")
 	checktest.Want(t, got, "", probe.OK, "24.9 of 25.3 GB available")

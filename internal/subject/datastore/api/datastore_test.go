@@ -17,7 +17,7 @@ func TestDatastoreReady(t *testing.T) {
 	s.Info.Value.Spec = map[string]any{"datastoreReady": true}
 	clustertest.WantFirst(t, ask(t, s, "datastore-ready"), probe.OK, "true")
 	s.Info.Value.Spec = map[string]any{"datastoreReady": false}
-	clustertest.WantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "no new pod gets a network")
+	clustertest.WantFirst(t, ask(t, s, "datastore-ready"), probe.Fail, "new pods get no network")
 	s.Info.Err = errors.New("no route to host")
 	clustertest.WantFirst(t, ask(t, s, "datastore-ready"), probe.Unknown, "no route to host")
 }

@@ -115,7 +115,7 @@ func TestDNSExternal(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip,
-		"no name server of the node")
+		"the node's name servers and the DNS Service are unknown")
 	hidden := &probe.Host{Root: h.Root, Proc: h.Proc, Only: []string{"/run/calico"}}
 	checktest.Want(t, checktest.Run(t, dnsExternalCheck, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
 }

@@ -78,7 +78,7 @@ func TestWalls(t *testing.T) {
 		"none and no pods":        {nil, nil, nil, 0, true, probe.Info, "0 pod interfaces"},
 		"none, legacy unread":     {nil, nil, unread, 2, true, probe.Skip, "16 MB"},
 		"unhooked, legacy unread": {[]kernel.Chain{calico}, nil, unread, 2, true, probe.Skip, "16 MB"},
-		"nft, legacy unread":      {[]kernel.Chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot check for"},
+		"nft, legacy unread":      {[]kernel.Chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot check other"},
 		"other family": {[]kernel.Chain{{Family: 6, Table: "filter", Name: "cali-FORWARD"}}, nil, nil, 0, true,
 			probe.Info, "no firewall has Calico's chains"},
 	} {

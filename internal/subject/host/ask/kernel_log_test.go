@@ -97,5 +97,5 @@ func TestKernelLog(t *testing.T) {
 	machine := checktest.Node(t, map[string]string{"proc/2/comm": "kthreadd\n"})
 	checktest.Want(t, checktest.Run(t, kernelLogCheck, machine), "", probe.Skip, "neither the kernel's ring")
 	checktest.Want(t, checktest.Run(t, kernelLogCheck, checktest.Node(t, map[string]string{"proc/2/comm": "sh\n"})), "",
-		probe.Skip, "another node's")
+		probe.Skip, "other nodes")
 }

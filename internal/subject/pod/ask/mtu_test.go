@@ -63,5 +63,5 @@ func TestSizes(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, podMTUCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no running workload pod")
 	nowhere := probe.Target{Kind: probe.KindLocal, Name: "here", Addr: netip.MustParseAddr("10.244.0.1")}
-	checktest.Want(t, checktest.Run(t, podMTUCheck, &probe.Host{}, nowhere), "", probe.Skip, "no running workload pod on another node")
+	checktest.Want(t, checktest.Run(t, podMTUCheck, &probe.Host{}, nowhere), "", probe.Skip, "no running workload pod found on another node")
 }

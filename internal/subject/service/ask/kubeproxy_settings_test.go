@@ -20,7 +20,7 @@ func TestKubeProxySettings(t *testing.T) {
 		saw    string
 	}{
 		`{"hostnameOverride":"node-x","mode":"nftables"}`:                                           {probe.Warn, `hostnameOverride is "node-x"`},
-		`{"HostnameOverride":"node-x","IPTables":{"MasqueradeAll":true}}`:                           {probe.Warn, "endpoint as local; it masquerades"},
+		`{"HostnameOverride":"node-x","IPTables":{"MasqueradeAll":true}}`:                           {probe.Warn, "endpoint as local; kube-proxy masquerades"},
 		`{"iptables":{"masqueradeAll":true}}`:                                                       {probe.Info, "masqueradeAll"},
 		`{"nftables":{"masqueradeAll":true},"hostnameOverride":"node-a"}`:                           {probe.Info, "masqueradeAll"},
 		`{"clusterCIDR":"10.32.0.0/12"}`:                                                            {probe.Info, "clusterCIDR 10.32.0.0/12, which does not contain pool 10.244.0.0/16"},

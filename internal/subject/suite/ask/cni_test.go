@@ -30,7 +30,7 @@ func TestMovedFolders(t *testing.T) {
 	checktest.Want(t, named(map[string]string{lib + "/nodename": "worker-3", "etc/cni/net.d/10-calico.conflist": checktest.CalicoList}), "",
 		probe.Fail, "/var/lib/calico/nodename, which the CNI plugin reads, does not exist: calico-node writes /"+lib+"/nodename")
 	checktest.Want(t, named(map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList}), "", probe.Fail,
-		"which calico-node writes: calico-node has not finished its start-up")
+		"(written by calico-node) do not exist: calico-node has not finished its start-up")
 	checktest.Want(t, named(map[string]string{"etc/passwd": "worker-3", "var/lib/calico/nodename": "worker-3",
 		"etc/cni/net.d/10-calico.conflist": list("/etc/passwd")}), "", probe.OK, `"worker-3"`)
 	h := checktest.Node(t, map[string]string{"x": ""})
