@@ -136,7 +136,7 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	for _, n := range suspects {
 		prefer = append(cluster.Addresses(n), prefer...)
 	}
-	nodes := cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
+	nodes := r.baselineNodes(snap, prefer)
 	suite := r.picked
 	if !slices.ContainsFunc(suite, nodestate.NodeState.Is) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
 		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: nodestate.NodeState.ID}}, snap)...)
@@ -164,6 +164,17 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 		all.Wait()
 		return answers
 	}
+}
+
+// baselineNodes returns the healthy nodes to compare with, preferred addresses first.
+func (r *Run) baselineNodes(snap *cluster.Snapshot, prefer []netip.Addr) []*corev1.Node {
+	if r.among == nil {
+		return cluster.BaselineNodes(snap, r.opts.Baselines, prefer)
+	}
+	all := slices.DeleteFunc(cluster.BaselineNodes(snap, len(snap.Nodes), prefer), func(n *corev1.Node) bool {
+		return !r.among[n.Name]
+	})
+	return all[:min(len(all), r.opts.Baselines)]
 }
 
 // suspects returns the other nodes to which packets are lost without a proven cause: the cause may be on either end.

@@ -55,8 +55,9 @@ type Run struct {
 
 	unrenewed *cluster.Snapshot // shows that the kubelet stopped renewing its lease, nil = not seen
 
-	view     *view      // from outside, nil = none
-	compared comparison // with baseline nodes, nil = not started yet
+	among    map[string]bool // the only nodes that may serve as baseline, nil = all
+	view     *view           // from outside, nil = none
+	compared comparison      // with baseline nodes, nil = not started yet
 }
 
 // New returns the Run of some options, which it completes and validates.

@@ -35,6 +35,8 @@ type Wave struct {
 	space    string // the namespace of the pods
 	logs     chan struct{}
 	deepened atomic.Int32 // on how many nodes deepen took further steps
+	// among are the wave's nodes. No other node gets a probe, so the user has agreed to each.
+	among map[string]bool
 }
 
 // StartWave prepares what the probes of many nodes share. r is the first node's run. It creates nothing if it returns
@@ -49,7 +51,10 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 	if err != nil {
 		return nil, err
 	}
-	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams)}
+	w := &Wave{reader: reader, survey: s, logs: make(chan struct{}, MostStreams), among: map[string]bool{}}
+	for _, n := range nodes {
+		w.among[n.Name] = true
+	}
 	common := r.Placement(injector.MethodPod, s.Of(nodes[0]))
 	spaces := []string{common.Namespace}
 	if c.Namespace == "" && common.Namespace != install.Namespace {
@@ -130,6 +135,7 @@ func (w *Wave) deepen(ctx context.Context, r *Run, n *corev1.Node, snap *cluster
 			return err
 		}
 	}
+	r.among = w.among
 	if err := r.Compare(ctx, w.reader, snap); err != nil || r.compared == nil {
 		return err
 	}
