@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// A remoteShell runs a script in a shell on the node, connected to the script's stdin, stdout and stderr,
-// until the script or ctx ends.
+// A remoteShell runs a script in a shell on the node, with in, out and errs as its stdin, stdout and stderr. It returns
+// when the script exits or ctx is done.
 type remoteShell func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error
 
 // verifyMachine returns why the machine with this machine-id is not the node, or nil if it is. "" = the machine has no

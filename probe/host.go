@@ -128,7 +128,7 @@ func (h *Host) Find(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Stat describes the file at a path, after all links. For files elsewhere, it describes only regular files.
+// Stat describes the file at a path, after all links. If h.Far is set, it supports only regular files.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	var f interface {
 		Stat() (fs.FileInfo, error)
@@ -152,7 +152,7 @@ func (h *Host) Open(name string) (*os.File, error) {
 	return h.open(name, fs.FileMode.IsRegular, "a file")
 }
 
-// File opens a regular file like Open, and also supports files elsewhere.
+// File opens a regular file like Open, also through h.Far.
 func (h *Host) File(name string) (File, error) {
 	if h.Far != nil {
 		return h.Far.Open(path.Clean("/" + name))

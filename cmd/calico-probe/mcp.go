@@ -122,7 +122,7 @@ func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
-		return ui.BadUsage("--offline contacts no node: leave out --allow-probes, or --offline")
+		return ui.BadUsage("--allow-probes does not work with --offline, which contacts no node: use one of them")
 	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is only for people, not for agents: use another access method")
 	case o.offline && len(files) == 0:

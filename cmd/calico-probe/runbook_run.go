@@ -63,8 +63,8 @@ user's state folder, where calico-probe keeps the latest 100 journals of the las
 
 A runbook can have actions, which may change something. An action is only shown, unless
 --allow-actions names its step. Then you see its dry run and what it destroys, and confirm by
-typing the name of the step on the terminal. The commands of checks and notifies run as you,
-without a question. The dryRun and keep commands of an allowed action run before you confirm.
+typing the name of the step on the terminal. Commands in check and notify steps run as your user,
+without confirmation. The dryRun and keep commands of an allowed action run before you confirm.
 Read a runbook by another author before you run it.
 
 The exit code is the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. Without a

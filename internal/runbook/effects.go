@@ -227,7 +227,7 @@ func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 	if h.Body != "" {
 		text, err := w.sight().text(ctx, h.Body)
 		if err == nil && strings.HasPrefix(strings.TrimSpace(h.Body), "{") && !json.Valid([]byte(text)) {
-			err = errors.New("its body is not valid JSON once the values are inserted: write ${json(VALUE)} for a text")
+			err = errors.New("its body is not valid JSON once the values are inserted: use ${json(VALUE)} to insert a string")
 		}
 		return []byte(text), err
 	}

@@ -142,7 +142,7 @@ func (w *walk) lookAt(ctx context.Context, f Fleet) (Looked, error) {
 
 func (l *linter) fleet(at string, f *Fleet, in *scope) {
 	l.run(at, &Run{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, in)
-	l.oneOf(at+".via", "access method of many nodes", f.Via, fleetMethods)
+	l.oneOf(at+".via", "access method for several nodes", f.Via, fleetMethods)
 	if len(f.Names) > 0 && f.Selector != "" {
 		l.find(at, "a fleet takes names or a selector, or neither for all nodes")
 	}

@@ -83,7 +83,7 @@ func dnsRights(s *cluster.Snapshot) probe.Result {
 	case err != nil:
 		return probe.Failed(err)
 	case r.Account == "":
-		return probe.Found(probe.Skip, "no CoreDNS pod was found, so its account is unknown")
+		return probe.Found(probe.Skip, "no CoreDNS pod was found, so its ServiceAccount and rights are unknown")
 	case len(r.Lacks) == 0:
 		return probe.Found(probe.OK, "%s has all %d rights that CoreDNS needs%s", r.Account, r.Checked, r.Source())
 	default:

@@ -19,7 +19,7 @@ var nodeConntrackCheck = answers.To(firewall.NodeConntrack, nodeConntrack)
 
 // Facts of node-conntrack.
 const (
-	factRaced   probe.Fact = "raced"   // entries that failed to be inserted within half a second, with room in the table
+	factRaced   probe.Fact = "raced"   // failed insertions in half a second, with room in the table
 	factDropped probe.Fact = "dropped" // packets since boot that were dropped or got no entry
 	factIdle    probe.Fact = "idle_s"  // timeout of an idle TCP connection
 )
