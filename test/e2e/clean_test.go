@@ -206,7 +206,7 @@ func TestClean(t *testing.T) {
 	s.client("clean --all")
 	s.wants("IN USE: pod kube-system/calico-probe-node-b-" + run)
 	s.wants("reason: theirs")
-	s.wantsLast("remove these 2, of which 2 may be in use? Type yes:")
+	s.wantsLast("remove these 2 objects, of which 2 may be in use? Type yes:")
 	s.enter("y")
 	s.left(1)
 	s.wants("nothing was removed")

@@ -22,7 +22,7 @@ func TestShellPicks(t *testing.T) {
 	s.wants("1  node-a")
 	s.wantsLast("node (number or name; Enter = node-a):")
 	s.enter("nowhere")
-	s.wants(`no node "nowhere"`)
+	s.wants(`unknown node "nowhere"`)
 	s.enter("node")
 	s.wants("2  node-b")
 	s.types("node-")

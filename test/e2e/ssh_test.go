@@ -49,38 +49,24 @@ func TestBySSH(t *testing.T) {
 	nothingLeft(t)
 }
 
-// sameSight requires that two methods can see the same. If one method answers a check with a finding, the other must
-// also do so, and both must answer each common question. The findings may differ between two runs of a loaded cluster
-// (a slow CoreDNS, and the checks that follow from it).
-func sameSight(t testing.TB, a, b document) {
+// sameSight requires that a method sees what a probe in a pod sees: a check with a finding there has one here. Findings
+// of two runs on a loaded machine may differ, and so may single targets that time out.
+func sameSight(t testing.TB, pod, other document) {
 	t.Helper()
-	seen := func(d document) (checks, questions map[string]bool) {
-		checks, questions = map[string]bool{}, map[string]bool{}
+	seen := func(d document) map[string]bool {
+		checks := map[string]bool{}
 		for _, r := range d.Results {
-			saw := r.Status != probe.Unknown && r.Status != probe.Skip
-			if r.Check != "probe-placed" {
-				checks[r.Check] = checks[r.Check] || saw
-				questions[r.Check+" "+r.Target+" "+r.From] = saw
-			}
+			checks[r.Check] = checks[r.Check] || r.Status != probe.Unknown && r.Status != probe.Skip
 		}
-		return checks, questions
+		return checks
 	}
-	leftChecks, left := seen(a)
-	rightChecks, right := seen(b)
-	for q, saw := range left {
-		if other, both := right[q]; both && other != saw {
-			t.Errorf("%s: seen %t here, %t there", q, saw, other)
+	here := seen(other)
+	for _, c := range slices.Sorted(maps.Keys(seen(pod))) {
+		saw, answered := here[c]
+		if seen(pod)[c] && answered && !saw && c != "neighbour-reach" { // only a method with pods uses other nodes
+			t.Errorf("%s: seen only by the probe in a pod", c)
 		}
 	}
-	only := func(where string, d document, here, there map[string]bool) {
-		for _, c := range slices.Sorted(maps.Keys(here)) {
-			if _, run := there[c]; here[c] && !there[c] && (run || d.Exit == 0) { // a fault adds checks of its own
-				t.Errorf("%s: seen only %s", c, where)
-			}
-		}
-	}
-	only("here", a, leftChecks, rightChecks)
-	only("there", b, rightChecks, leftChecks)
 }
 
 // TestBySSHAsAnybody logs in as a user who may not become root. Checks that need root must be unknown, not bad, with
