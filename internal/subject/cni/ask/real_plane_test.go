@@ -62,10 +62,10 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, "forbidden", pools, unpooled...), "", probe.Unknown,
 		"vxlan.calico accepts 1500: with 50 bytes of VXLAN, packets exceed the MTU of eth0, 1500; the tunnels of Calico's pools are unknown: forbidden")
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip,
-		"exceeds the MTU")
+		"exceed the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	checktest.Do(t, "ip link set vxlan.calico mtu 1450", "ip link set eth0 mtu 1400")
-	r := checktest.Want(t, ask(), "", probe.Fail, "vxlan.calico accepts 1450", "exceeds the MTU of eth0, 1400")
+	r := checktest.Want(t, ask(), "", probe.Fail, "vxlan.calico accepts 1450", "exceed the MTU of eth0, 1400")
 	if room, _ := r.Facts.Num(cni.FactRoom); room != 1350 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -80,7 +80,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.OK, "eth0 allows 1500")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, append(plan,
 		checktest.TunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "",
-		probe.Fail, "exceeds the MTU")
+		probe.Fail, "exceed the MTU")
 
 	checktest.Do(t, "ip link set eth0 mtu 1460")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.Warn, "eth0 allows at most 1460")

@@ -46,7 +46,7 @@ func TestRealFirewall(t *testing.T) {
 	checktest.Do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
 	checktest.Want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // Calico accepts its packets in this firewall
 	checktest.Do(t, "iptables-nft -t nat -N KUBE-SERVICES")
-	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's chains are in iptables-nft")
 
 	checktest.Do(t, "iptables-nft -N cali-FORWARD")
 	checktest.Want(t, ask(), "IPv4", probe.Info, "unused chains remain in iptables-nft")

@@ -105,6 +105,6 @@ func TestRealMemory(t *testing.T) {
 	must.Do(t, os.WriteFile(grow, nil, 0o600))
 	checktest.Eventually(t, func() bool { return kills() > before })
 	got := checktest.Run(t, nodeMemoryCheck, h)
-	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "the container has a memory limit")
+	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in calico-node's container", "the container has a memory limit")
 	checktest.Want(t, got, "", probe.Info, "OOM kills since boot")
 }

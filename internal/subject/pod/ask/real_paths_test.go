@@ -167,7 +167,7 @@ func TestRealPodMTU(t *testing.T) {
 	checktest.Want(t, got, "far 10.244.1.2", probe.OK, "packets of 1400 bytes pass")
 	checktest.Want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1400 bytes pass")
 	checktest.Do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9", "ip link set eth0 mtu 9000")
-	r = checktest.Want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 has 9000")
+	r = checktest.Want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 is 9000")
 	num(r, probe.FactPromised, 9000)
 	// If packets of every size are lost, the MTU is not the reason.
 	checktest.Do(t, "ip link set eth0 mtu 1400",

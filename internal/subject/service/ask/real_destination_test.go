@@ -124,8 +124,8 @@ func TestRealDestination(t *testing.T) {
 		"nft add rule ip agent out udp dport 53 redirect to :5300")
 	aNameServer(t, "127.0.0.1:5300")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "can serve the service's clients")
-	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "can serve the service's clients")
+	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "can serve the Service's clients")
+	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "can serve the Service's clients")
 	checktest.Do(t, "nft delete table ip agent")
 
 	checktest.Do(t, "nft flush table ip kube-proxy")

@@ -27,7 +27,7 @@ nft add chain ip kube-proxy service-AAAA-default/kubernetes/tcp/https
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 Service ports have chains in iptables")
 	checktest.Do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES",
 		"iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
-	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "2 ports")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "2 Service ports")
 	checktest.Do(t, "iptables-legacy -t nat -X")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Fail,
 		"mode iptables, but there is no chain KUBE-SERVICES in iptables: no service works from this node")

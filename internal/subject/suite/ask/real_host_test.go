@@ -107,10 +107,10 @@ func TestRealEtcd(t *testing.T) {
 	}
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(h),
-			func(r probe.Result) bool { return strings.Contains(r.Saw, "it reports that it is healthy") })
+			func(r probe.Result) bool { return strings.Contains(r.Saw, "etcd reports that it is healthy") })
 	})
 	got := ask(h)
-	checktest.Want(t, got, name, probe.OK, "median of 5", "it reports that it is healthy")
+	checktest.Want(t, got, name, probe.OK, "median of 5", "etcd reports that it is healthy")
 	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.OK, "is valid until")
 	checktest.Want(t, checktest.Run(t, runnable(start.StartupBudget), h, target, checktest.Budget("60")), "estimate",
 		probe.OK, "20 calls")
@@ -122,7 +122,7 @@ func TestRealEtcd(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600))
 	}
 	got = ask(&probe.Host{Root: h.Root + "/old"})
-	checktest.Want(t, got, name, probe.Fail, "it rejects the certificate")
+	checktest.Want(t, got, name, probe.Fail, "etcd rejects the certificate")
 	checktest.Want(t, got, node.EtcdFiles+"etcd-cert", probe.Fail, "expired")
 
 	checktest.Freeze(t, etcd)
