@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	reports "github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // fleetReport runs the client over several nodes for a JSON report.
@@ -46,6 +48,29 @@ func TestFleet(t *testing.T) {
 	if len(f.Groups) == 0 || f.Groups[0].Cause != "forwarding-off" || len(f.Groups[0].Nodes) != 1 ||
 		f.Groups[0].Nodes[0] != "node-b" || f.Exit != reports.ExitFault {
 		t.Errorf("%s: %+v", f.Word, f.Groups)
+	}
+	nothingLeft(t)
+}
+
+// TestFleetCompares injects a fault that only the comparison with a healthy node shows: ARP from pods is dropped.
+func TestFleetCompares(t *testing.T) {
+	mustSandbox(t, "exec", "node-b", "--", "nft", "add", "table", "arp", "fault")
+	t.Cleanup(func() { mustSandbox(t, "exec", "node-b", "--", "nft", "delete", "table", "arp", "fault") })
+	mustSandbox(t, "exec", "node-b", "--", "nft", "add", "chain", "arp", "fault", "in",
+		"{ type filter hook input priority 0 ; policy drop ; }")
+	mustSandbox(t, "exec", "node-b", "--", "nft", "add", "rule", "arp", "fault", "in", "iifname", "eth0", "accept")
+	mustSandbox(t, "exec", "node-b", "--", "ip", "neigh", "flush", "all")
+	f, a := fleetReport(t, "run", "--all-nodes", "--skip", "node-load")
+	at := slices.IndexFunc(f.Groups, func(g probe.Group) bool { return g.Cause == "node-differs" })
+	// Of two nodes each is the baseline of the other. The paths that fail tell which of them has the fault.
+	accused := at >= 0 && (len(f.Groups[at].Nodes) == 1 ||
+		slices.ContainsFunc(f.Groups[at].Witnesses, func(w probe.Witness) bool { return w.About == "node-b" }))
+	if a.exit != reports.ExitFault || !accused || !slices.Contains(f.Groups[at].Nodes, "node-b") {
+		t.Errorf("%s: %+v\n%s", f.Word, f.Groups, a.stderr)
+	}
+	f, _ = fleetReport(t, "run", "--all-nodes", "--skip", "node-load", "--baselines", "0")
+	if slices.ContainsFunc(f.Groups, func(g probe.Group) bool { return g.Cause == "node-differs" }) {
+		t.Errorf("compared without a baseline: %+v", f.Groups)
 	}
 	nothingLeft(t)
 }
