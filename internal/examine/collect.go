@@ -37,7 +37,7 @@ func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Coll
 // Add receives an event of the node.
 func (c *Collector) Add(method string, ev probe.Event) error {
 	ev = ev.Cleaned()
-	ev.Node, ev.Method = c.Node, method
+	ev.Node, ev.Method, ev.For = c.Node, method, "" // a node does not choose the run that its answer belongs to
 	c.Tally.Add(ev)
 	c.Seen.Add(ev)
 	return c.Sink.Event(ev)
@@ -46,7 +46,7 @@ func (c *Collector) Add(method string, ev probe.Event) error {
 // AddOf receives an event of another node. Causes may use it, but this node's verdict ignores it.
 func (c *Collector) AddOf(node, method string, ev probe.Event) error {
 	ev = ev.Cleaned()
-	ev.Node, ev.Method = node, method
+	ev.Node, ev.Method, ev.For = node, method, ""
 	c.Seen.Add(ev)
 	return c.Sink.Event(ev)
 }

@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestFewPeersLost distinguishes a node that is cut off from one that sees the fault of another.
@@ -36,5 +38,24 @@ func TestFewPeersLost(t *testing.T) {
 		if got := fewPeersLost(diagnose.Findings{Node: "n", All: c.all}); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestForIsCleared requires that a node cannot move its answer into the run of another node.
+func TestForIsCleared(t *testing.T) {
+	t.Parallel()
+	var got []probe.Event
+	c := NewCollector("n", report.SinkFunc(func(ev probe.Event) error { got = append(got, ev); return nil }))
+	r := probe.Found(probe.Fail, "down")
+	forged := probe.Event{Type: probe.EventResult, For: "victim", Result: &r}
+	must.Do(t, c.Add("pod", forged))
+	must.Do(t, c.AddOf("b", probe.MethodBaseline, forged))
+	for _, ev := range got {
+		if ev.For != "" {
+			t.Errorf("%s answers for %s", ev.Node, ev.For)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%d events", len(got))
 	}
 }
