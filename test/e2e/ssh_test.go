@@ -60,10 +60,10 @@ func sameSight(t testing.TB, pod, other document) {
 		}
 		return checks
 	}
-	here := seen(other)
-	for _, c := range slices.Sorted(maps.Keys(seen(pod))) {
+	there, here := seen(pod), seen(other)
+	for _, c := range slices.Sorted(maps.Keys(there)) {
 		saw, answered := here[c]
-		if seen(pod)[c] && answered && !saw && c != "neighbour-reach" { // only a method with pods uses other nodes
+		if there[c] && answered && !saw && c != "neighbour-reach" { // only a method with pods uses other nodes
 			t.Errorf("%s: seen only by the probe in a pod", c)
 		}
 	}
