@@ -19,9 +19,11 @@ import (
 // packetLen is an ARP packet of Ethernet and IPv4.
 const packetLen = 28
 
-// Who broadcasts two requests for each address on a link. It returns the MACs that answer until the context ends. The
-// requests have no sender address (RFC 5227, section 2.1.1), so no ARP table changes. It needs NET_RAW.
-func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
+// Who broadcasts two requests for each address on a link, the node's own and those of others. It returns the MACs that
+// answer. It listens until the context ends, or until the others have answered and a second machine that is ten times
+// slower would have answered too. The requests have no sender address (RFC 5227, section 2.1.1), so no ARP table
+// changes. It needs NET_RAW.
+func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []netip.Addr) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil, errors.New("an ARP query needs a deadline")
@@ -38,7 +40,7 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: to.Protocol, Ifindex: link.Index}); err != nil {
 		return nil, fmt.Errorf("binding a packet socket: %w", err)
 	}
-	out := map[netip.Addr][]string{}
+	addrs, out := append([]netip.Addr{own}, others...), map[netip.Addr][]string{}
 	for i := range 2 {
 		for _, a := range addrs {
 			if err := unix.Sendto(fd, request(link.HardwareAddr, a), 0, to); err != nil {
@@ -49,12 +51,15 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 		if i == 0 {
 			until = time.Now().Add(time.Until(deadline) / 2)
 		}
-		if err := hear(file, until, addrs, out); err != nil {
+		if err := hear(file, until, own, others, out); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
+
+// leastWait is how long each round of requests waits at least for a second answer.
+const leastWait = 50 * time.Millisecond
 
 // request returns an ARP request for an address.
 func request(mac net.HardwareAddr, a netip.Addr) []byte {
@@ -63,13 +68,15 @@ func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear collects the answers that arrive until the given time.
-func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
-	if err := file.SetReadDeadline(until); err != nil {
-		return fmt.Errorf("setting a read deadline: %w", err)
-	}
+// hear collects the answers to one round of requests. It ends at the given time, or earlier once all others have
+// answered: then ten times as long after the requests as the slowest of them took.
+func hear(file *os.File, until time.Time, own netip.Addr, others []netip.Addr, into map[netip.Addr][]string) error {
+	began, silent := time.Now(), slices.Clone(others)
 	b := make([]byte, 128)
 	for {
+		if err := file.SetReadDeadline(until); err != nil {
+			return fmt.Errorf("setting a read deadline: %w", err)
+		}
 		n, err := file.Read(b)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
@@ -78,8 +85,20 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 			return fmt.Errorf("reading ARP replies: %w", err)
 		}
 		a, mac, ok := answer(b[:n])
-		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < maxAnswers {
+		if !ok || a != own && !slices.Contains(others, a) {
+			continue
+		}
+		if !slices.Contains(into[a], mac) && len(into[a]) < maxAnswers {
 			into[a] = append(into[a], mac)
+		}
+		i := slices.Index(silent, a)
+		if i < 0 {
+			continue
+		}
+		if silent = slices.Delete(silent, i, i+1); len(silent) == 0 {
+			if early := began.Add(max(leastWait, 10*time.Since(began))); early.Before(until) {
+				until = early
+			}
 		}
 	}
 }

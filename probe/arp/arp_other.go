@@ -13,6 +13,6 @@ import (
 )
 
 // Who needs Linux, as every node does.
-func Who(context.Context, *net.Interface, []netip.Addr) (map[netip.Addr][]string, error) {
+func Who(context.Context, *net.Interface, netip.Addr, []netip.Addr) (map[netip.Addr][]string, error) {
 	return nil, fmt.Errorf("sending ARP requests: %w", errors.ErrUnsupported)
 }

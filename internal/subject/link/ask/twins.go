@@ -19,7 +19,7 @@ import (
 // maxTwins is the maximum number of addresses to request: each request is a broadcast.
 const maxTwins = 16
 
-// twinsWait is how long the check waits for answers. A link answers within milliseconds.
+// twinsWait is how long the check waits for answers at most. A link answers within milliseconds.
 const twinsWait = 600 * time.Millisecond
 
 // twins sends ARP requests for the node's own IPv4 address and those of other nodes on the link, and reports each
@@ -42,7 +42,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		others := beside(links[i], self.Addr, node.SplitByFamily(node.Unique(p.Of(probe.KindNode, probe.KindPeer)))[4])
-		addrs := []netip.Addr{self.Addr}
+		var addrs []netip.Addr
 		for _, t := range others {
 			addrs = append(addrs, t.Addr)
 		}
@@ -50,7 +50,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 		if err != nil {
 			continue // gone meanwhile
 		}
-		heard, err := arp.Who(ctx, link, addrs)
+		heard, err := arp.Who(ctx, link, self.Addr, addrs)
 		if err != nil {
 			p.Report(probe.Found(probe.Info, "cannot send ARP requests on the link: %v", err).On("answers on " + link.Name))
 			continue
