@@ -212,6 +212,11 @@ accuracy: $(if $(CALICO),build image sandbox) ## docs/accuracy.md, of what TestR
 	ACCURACY=$(CURDIR)/docs/accuracy.md CALICO=$(abspath $(CALICO)) E2E_CLUSTER=$(E2E_CLUSTER)-real \
 		go test -tags e2e -count=1 -timeout 80m -run '^TestRealFaults$$' ./test/e2e
 
+.PHONY: versions
+versions: $(if $(CALICO),build image sandbox) ## docs/versions.md, of what TestVersions sees: CALICO=DIR [MANIFEST="FILE..."]
+	@for m in $(MANIFEST); do echo "with $$m"; VERSIONS=$(CURDIR)/docs/versions.md CALICO=$(abspath $(CALICO)) MANIFEST=$$(realpath $$m) \
+		E2E_CLUSTER=$(E2E_CLUSTER)-real go test -tags e2e -count=1 -timeout 60m -run '^TestVersions$$' ./test/e2e || exit 1; done
+
 sweep: build image sandbox ## let each call of the API fail once in each way, and write docs/sweep.md (two hours)
 	SWEEP=all go test -count=1 -timeout 30m -run '^TestEachCallFails$$' ./internal/examine ./cmd/calico-probe
 	SWEEP=all go test -tags e2e -count=1 -timeout 240m -run '^TestSweep$$' ./test/e2e
