@@ -10,61 +10,11 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
 // selectionName matches the valid names of selections.
 var selectionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-
-// caseData is one case of a match in a file, with its additions.
-type caseData struct {
-	Each     string // a selection: one case for each of its findings
-	If       string
-	About    string
-	Peer     string
-	Family   string
-	Fault    bool
-	Further  bool // also try the cases below
-	moreData `yaml:",inline"`
-	Also     []alsoData
-}
-
-// alsoData is an addition to a case.
-type alsoData struct {
-	If       string
-	Instead  string // replaces the sentence; "says" extends it
-	moreData `yaml:",inline"`
-}
-
-// moreData holds the parts common to cases and additions.
-type moreData struct {
-	Says    string
-	For     clueList
-	Against clueList
-	Covers  []string
-	Args    map[string]string
-	Fix     string
-}
-
-// clueList is "strong held, shows pods", or a list of such texts.
-type clueList []string
-
-// UnmarshalYAML reads one text, or a list of them.
-func (c *clueList) UnmarshalYAML(n *yaml.Node) error { return (*alternatives)(c).UnmarshalYAML(n) }
-
-// matcher is a parsed match: its selections in the order of their evaluation, and its cases.
-type matcher struct {
-	names   []string
-	find    map[string][]selection
-	cases   []func(s scope) ([]diagnose.Case, bool)
-	further []bool            // for each case: if it holds, also try the cases below
-	texts   map[string]string // source text: of selections by name, of cases by number
-	shared  Shared
-	words   map[string]wordList
-	rule    *diagnose.Rule
-}
 
 // compile builds a match from the front matter of a file.
 func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
@@ -181,33 +131,6 @@ func (m *matcher) readSelections(of alternatives) ([]selection, error) {
 		out = append(out, one)
 	}
 	return out, nil
-}
-
-// guard reports whether a case, or an addition, holds.
-type guard func(s scope) bool
-
-// readIf reads "held, not pods, this or that": which selections must have findings, and which must be empty.
-func (m *matcher) readIf(text string) (guard, error) {
-	var all []guard
-	for part := range strings.SplitSeq(text, ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		var either []guard
-		for name := range strings.SplitSeq(part, " or ") {
-			name, not := strings.CutPrefix(strings.TrimSpace(name), "not ")
-			of, err := m.selection(name)
-			if err != nil {
-				return nil, err
-			}
-			either = append(either, func(s scope) bool { return (len(of(s)) > 0) != not })
-		}
-		all = append(all, func(s scope) bool {
-			return slices.ContainsFunc(either, func(g guard) bool { return g(s) })
-		})
-	}
-	return func(s scope) bool { return !slices.ContainsFunc(all, func(g guard) bool { return !g(s) }) }, nil
 }
 
 // readCase reads one case.

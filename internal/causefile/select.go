@@ -7,28 +7,20 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alternatives is a selection: one text, or several texts whose findings are joined in order.
-type alternatives []string
-
-// UnmarshalYAML reads one text, or a list of them.
-func (a *alternatives) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*a = alternatives{n.Value}
-		return nil
-	}
-	return n.Decode((*[]string)(a))
-}
-
-// scope is the state of a match: all findings, and the evaluated selections by name.
-type scope struct {
-	diagnose.Findings
-	found map[string][]diagnose.Finding
+// matcher is a parsed match: its selections in the order of their evaluation, and its cases.
+type matcher struct {
+	names   []string
+	find    map[string][]selection
+	cases   []func(s scope) ([]diagnose.Case, bool)
+	further []bool            // for each case: if it holds, also try the cases below
+	texts   map[string]string // source text: of selections by name, of cases by number
+	shared  Shared
+	words   map[string]wordList
+	rule    *diagnose.Rule
 }
 
 // selection returns findings of a scope.
@@ -239,19 +231,6 @@ func compare(key, operator, right string, names []string) (condition, error) {
 	}, err
 }
 
-// empty reports whether a value is an empty text or list, which checks also send.
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case []any:
-		return len(v) == 0
-	case []string:
-		return len(v) == 0
-	}
-	return fmt.Sprint(v) == ""
-}
-
 func compareNumber(key, operator, right string, names []string) (condition, error) {
 	texts, err := parseTexts([]string{right}, names)
 	if err != nil {
@@ -275,74 +254,29 @@ func compareNumber(key, operator, right string, names []string) (condition, erro
 	}, nil
 }
 
-// fields are the names of a finding's fields besides its facts.
-var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "firstword", "lastword", "family"}
+// guard reports whether a case, or an addition, holds.
+type guard func(s scope) bool
 
-// valueOf returns a field of a finding by its name, or one of its facts.
-func valueOf(r diagnose.Finding, key string) (any, bool) {
-	switch key {
-	case "target":
-		return r.Target, true
-	case "saw":
-		return r.Saw, true
-	case "from":
-		return r.From, true
-	case "way":
-		return r.Method, true
-	case "on":
-		return r.Node, true
-	case "status":
-		return string(r.Status), true
-	case "check":
-		return r.Check, true
-	case "firstword": // the target's first word
-		first, _, _ := strings.Cut(r.Target, " ")
-		return first, true
-	case "lastword":
-		return diagnose.LastWord(r.Target), true
-	case "family":
-		return float64(diagnose.FamilyOf(r)), true
+// readIf reads "held, not pods, this or that": which selections must have findings, and which must be empty.
+func (m *matcher) readIf(text string) (guard, error) {
+	var all []guard
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		var either []guard
+		for name := range strings.SplitSeq(part, " or ") {
+			name, not := strings.CutPrefix(strings.TrimSpace(name), "not ")
+			of, err := m.selection(name)
+			if err != nil {
+				return nil, err
+			}
+			either = append(either, func(s scope) bool { return (len(of(s)) > 0) != not })
+		}
+		all = append(all, func(s scope) bool {
+			return slices.ContainsFunc(either, func(g guard) bool { return g(s) })
+		})
 	}
-	v, there := r.Facts[probe.Fact(key)]
-	return v, there
+	return func(s scope) bool { return !slices.ContainsFunc(all, func(g guard) bool { return !g(s) }) }, nil
 }
-
-func numberOf(r diagnose.Finding, key string) (float64, bool) {
-	if n, ok := r.Facts.Num(probe.Fact(key)); ok {
-		return n, true
-	}
-	v, _ := valueOf(r, key)
-	if list := listOf(v); list != nil {
-		return float64(len(list)), true
-	}
-	n, ok := v.(float64)
-	return n, ok
-}
-
-// equal compares a value with a text: numbers as numbers, booleans by name.
-func equal(v any, text string) bool {
-	switch v := v.(type) {
-	case string:
-		return v == text
-	case bool:
-		return strconv.FormatBool(v) == text
-	}
-	have, ok := probe.Facts{"n": v}.Num("n")
-	want, err := strconv.ParseFloat(text, 64)
-	return ok && err == nil && have == want
-}
-
-// contains reports whether a list or a text contains the given text.
-func contains(v any, text string) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.Contains(v, text)
-	case []any: // a list of texts or ports
-		return slices.ContainsFunc(v, func(one any) bool { return equal(one, text) })
-	case []string:
-		return slices.Contains(v, text)
-	}
-	return false
-}
-
-func unquoted(text string) string { return strings.ReplaceAll(text, "'", "") }

@@ -8,11 +8,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/probe"
 )
-
-// wordList maps values to the words that replace them in a sentence, with "other" for all other values.
-type wordList map[string]string
 
 // texts are parsed templates of values and sentences.
 type texts []text
@@ -175,16 +171,6 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 	}, nil
 }
 
-// firstValue returns the first value that is not empty among keys between bars.
-func firstValue(r diagnose.Finding, keys string) any {
-	for key := range strings.SplitSeq(keys, "|") {
-		if v, _ := valueOf(r, key); !empty(v) {
-			return v
-		}
-	}
-	return nil
-}
-
 // matched returns the part of a text that a pattern or its first group matches, such as a name in a foreign message.
 func matched(pattern *regexp.Regexp, text string) string {
 	if found := pattern.FindStringSubmatch(text); found != nil {
@@ -245,28 +231,4 @@ func (w wordList) show(v any, _ string) string {
 		return replacement
 	}
 	return w["other"]
-}
-
-// plainValue formats a value for a sentence: a number without fraction, a list with commas.
-func plainValue(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case bool:
-		return strconv.FormatBool(v)
-	case []any, []string:
-		return strings.Join(listOf(v), ", ")
-	}
-	return fmt.Sprintf("%.0f", number(v))
-}
-
-func number(v any) float64 {
-	n, _ := probe.Facts{"n": v}.Num("n")
-	return n
-}
-
-func listOf(v any) []string {
-	return diagnose.ListOf(diagnose.Finding{Result: probe.Result{Facts: probe.Facts{"l": v}}}, "l")
 }
