@@ -105,6 +105,7 @@ func legacyDiversions(l legacyLayout, info legacyInfo, entries []byte) ([]Packet
 			return
 		}
 		r := legacyAbout(l, rest[:begin])
+		r.Partly = r.Partly || r.In != "" || r.Out != ""
 		r.Chain, r.Handle, r.Does, r.Sends, r.Wall = chain, place, does, to, WallLegacy
 		out = append(out, r)
 	})

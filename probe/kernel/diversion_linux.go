@@ -95,7 +95,7 @@ func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool)
 		}
 	}
 	r, _ = untrackedBy(matches)
-	r.Does, r.Sends, r.Partly = does, to, r.Partly || partly
+	r.Does, r.Sends, r.Partly = does, to, r.Partly || partly || r.In != "" || r.Out != ""
 	return r, does != ""
 }
 

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -16,15 +17,18 @@ type PacketRule struct {
 	Proto        int          // 0 = any
 	ToPorts      [2]int       // first and last; 0, 0 = any
 	FromPorts    [2]int
-	// Partly is true if the rule has further conditions: an interface, a set, a mark.
+	// In and Out are the interfaces of its packets, "" = any. A trailing "*" stands for any rest of the name.
+	In, Out string
+	Hook    string // of a rule in a base chain: prerouting, output, ...; "" = unknown
+	// Partly is true if the rule has further conditions: a set, a mark.
 	Partly bool
 
 	Does string // one of the Does words
 	// Sends is the new destination, except for notrack. The address is invalid, or the port 0, if the rule keeps it or
 	// chooses one of several.
 	Sends netip.AddrPort
-	// The location of a rule that redirects packets: one of the Wall names, the table's family in nft's words, and
-	// nftables' number of the rule, or its position in a legacy iptables chain.
+	// The location of the rule: one of the Wall names, the table's family in nft's words, and nftables' number of the
+	// rule. For a rule that redirects packets, it may be its position in a legacy iptables chain.
 	Wall, TableFamily string
 	Handle            uint64
 }
@@ -41,6 +45,12 @@ const (
 func (r PacketRule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:", r.Table, r.Chain)
+	if r.In != "" {
+		fmt.Fprintf(&b, " in %s", r.In)
+	}
+	if r.Out != "" {
+		fmt.Fprintf(&b, " out %s", r.Out)
+	}
 	if r.From.IsValid() {
 		fmt.Fprintf(&b, " from %s", r.From)
 	}
@@ -89,6 +99,31 @@ func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 		(r.Proto == 0 || r.Proto == proto) && (r.ToPorts == [2]int{} || port >= r.ToPorts[0] && port <= r.ToPorts[1])
 }
 
+// Passes reports whether the rule sees packets at a hook that come in and leave by these interfaces, "" = none.
+func (r PacketRule) Passes(hook, in, out string) bool {
+	return (r.Hook == "" || r.Hook == hook) && isInterface(r.In, in) && isInterface(r.Out, out)
+}
+
+// isInterface reports whether a condition on an interface, "" = any, allows an interface.
+func isInterface(wanted, name string) bool {
+	if start, any := strings.CutSuffix(wanted, "*"); any {
+		return name != "" && strings.HasPrefix(name, start)
+	}
+	return wanted == "" || wanted == name
+}
+
+// interfaceOf returns the interface in a comparison of names: up to a zero byte, or the start of the name.
+func interfaceOf(data []byte) string {
+	name, _, whole := bytes.Cut(data, []byte{0})
+	if !whole && len(data) < maxInterface {
+		return string(name) + "*"
+	}
+	return string(name)
+}
+
+// maxInterface is the size of an interface's name, with a zero byte at its end (IFNAMSIZ).
+const maxInterface = 16
+
 // legacyUntracked lists such rules among the entries of a legacy iptables table.
 func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
 	var out []PacketRule
@@ -99,10 +134,10 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketR
 			chain = text(data)
 		case name == "NOTRACK", name == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0:
 			r := legacyAbout(l, rest[:begin])
-			r.Chain, r.Does = chain, doesNotrack
+			r.Chain, r.Does, r.Wall = chain, doesNotrack, WallLegacy
 			for hook, builtIn := range map[int]string{0: "PREROUTING", 3: "OUTPUT"} {
 				if info.Hooks&(1<<hook) != 0 && at >= int(info.First[hook]) && at <= int(info.Last[hook]) {
-					r.Chain = builtIn
+					r.Chain, r.Hook = builtIn, strings.ToLower(builtIn)
 				}
 			}
 			out = append(out, r)
@@ -122,8 +157,10 @@ func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	r.From = masked(entry[:size], entry[2*size:3*size])
 	r.To = masked(entry[size:2*size], entry[3*size:4*size])
 	r.Proto = int(binary.NativeEndian.Uint16(entry[protoAt:]))
-	names := entry[4*size : 4*size+32]
-	r.Partly = entry[inverseAt] != 0 || names[0] != 0 || names[16] != 0
+	names, masks := entry[4*size:4*size+2*maxInterface], entry[4*size+2*maxInterface:4*size+4*maxInterface]
+	r.In = legacyInterface(names[:maxInterface], masks[:maxInterface])
+	r.Out = legacyInterface(names[maxInterface:], masks[maxInterface:])
+	r.Partly = entry[inverseAt] != 0
 	for at := l.entry; at+32 <= len(entry); {
 		next := int(binary.NativeEndian.Uint16(entry[at:]))
 		if next < 32 || at+next > len(entry) {
@@ -140,6 +177,19 @@ func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 		at += next
 	}
 	return r
+}
+
+// legacyInterface returns the interface that an entry compares, "" = any. The mask covers the bytes that it compares: an
+// exact name with the zero byte at its end.
+func legacyInterface(name, mask []byte) string {
+	compared := 0
+	for compared < len(mask) && mask[compared] != 0 {
+		compared++
+	}
+	if compared == 0 {
+		return ""
+	}
+	return interfaceOf(name[:compared])
 }
 
 // portsOf returns a range of ports, zero if it covers all.

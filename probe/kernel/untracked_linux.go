@@ -1,10 +1,12 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ func Untracked(h *probe.Host) ([]PacketRule, error) {
 	if err := legacyTables(h, "raw", func(t legacyFound) error {
 		rules, err := legacyUntracked(t.layout, t.info, t.entries)
 		for _, r := range rules {
-			r.Family, r.Table = t.family, t.name
+			r.Family, r.Table, r.TableFamily = t.family, t.name, map[int]string{4: "ip", 6: "ip6"}[t.family]
 			out = append(out, r)
 		}
 		return err
@@ -71,13 +73,22 @@ func listUntracked() ([]PacketRule, error) {
 			}
 			for _, r := range rules {
 				if one, is := untrackedBy(r.Exprs); is {
-					one.Family, one.Table, one.Chain = number, n.Table.Name, n.Name
+					one.Family, one.TableFamily, one.Table, one.Chain = number, familyNames[f], n.Table.Name, n.Name
+					one.Hook, one.Handle, one.Wall = hookOf(n), r.Handle, cmp.Or(one.Wall, wallOfTable(familyNames[f], n.Table.Name))
 					out = append(out, one)
 				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// hookOf returns the hook of a base chain, "" for any other chain.
+func hookOf(n *nftables.Chain) string {
+	if n.Hooknum == nil || int(*n.Hooknum) >= len(hookNames) {
+		return ""
+	}
+	return hookNames[*n.Hooknum]
 }
 
 // untrackedBy parses an nftables rule. It returns false if the rule does not exempt packets from tracking.
@@ -87,8 +98,8 @@ func untrackedBy(exprs []expr.Any) (r PacketRule, is bool) {
 	meta := expr.MetaKey(0)
 	for _, e := range exprs {
 		switch e := e.(type) {
-		case *expr.Notrack:
-			is = true
+		case *expr.Notrack: // iptables writes a target instead, and cannot read this
+			is, r.Wall = true, WallNative
 		case *expr.Target:
 			is = is || e.Name == "NOTRACK" || e.Name == "CT" && notracks(e.Info)
 		case *expr.Payload:
@@ -126,6 +137,20 @@ func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte
 	case field == nil && meta == expr.MetaKeyL4PROTO && len(c.Data) > 0:
 		r.Proto = int(c.Data[0])
 	case field == nil && (meta == expr.MetaKeyNFPROTO || meta == expr.MetaKeyPROTOCOL):
+	case field == nil && meta == expr.MetaKeyIIFNAME:
+		r.In = interfaceOf(c.Data)
+	case field == nil && meta == expr.MetaKeyOIFNAME:
+		r.Out = interfaceOf(c.Data)
+	case field == nil && (meta == expr.MetaKeyIIF || meta == expr.MetaKeyOIF) && len(c.Data) == 4:
+		link, err := net.InterfaceByIndex(int(binary.NativeEndian.Uint32(c.Data)))
+		switch {
+		case err != nil: // the interface is gone
+			r.Partly = true
+		case meta == expr.MetaKeyIIF:
+			r.In = link.Name
+		default:
+			r.Out = link.Name
+		}
 	case field == nil:
 		r.Partly = true
 	case field.Base == expr.PayloadBaseTransportHeader && field.Offset == 2 && len(c.Data) == 2:

@@ -30,9 +30,28 @@ func TestUntrackedBy(t *testing.T) {
 		!got.Matches(netip.MustParseAddrPort("10.96.0.1:443"), 6) {
 		t.Errorf("nft: %v %v", got, ok)
 	}
-	got, _ = untrackedBy([]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME}, is('l', 'o', 0), &expr.Notrack{}})
+	whole := make([]byte, 16)
+	copy(whole, "eth0")
+	for name, c := range map[string]struct {
+		key  expr.MetaKey
+		data []byte
+		want string
+	}{
+		"iptables":  {expr.MetaKeyIIFNAME, []byte("eth0\x00"), " : in eth0 notrack"},
+		"nft":       {expr.MetaKeyOIFNAME, whole, " : out eth0 notrack"},
+		"a prefix":  {expr.MetaKeyIIFNAME, []byte("cali"), " : in cali* notrack"},
+		"an index":  {expr.MetaKeyOIF, []byte{1, 0, 0, 0}, " : out lo notrack"},
+		"one of 16": {expr.MetaKeyIIFNAME, []byte("calif0123456789\x00"), " : in calif0123456789 notrack"},
+	} {
+		got, _ = untrackedBy([]expr.Any{&expr.Meta{Key: c.key}, is(c.data...), &expr.Notrack{}})
+		if got.Partly || got.String() != c.want || got.Wall != WallNative {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+	got, _ = untrackedBy([]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME},
+		&expr.Cmp{Op: expr.CmpOpNeq, Data: whole}, &expr.Notrack{}})
 	if !got.Partly {
-		t.Errorf("%v: the interface is left out", got)
+		t.Errorf("%v: a negated interface is left out", got)
 	}
 	if _, ok := untrackedBy([]expr.Any{&expr.Target{Name: "CT", Info: &xt.Unknown{0, 0, 1, 0}}}); ok {
 		t.Error("a zone is no NOTRACK")
@@ -59,6 +78,13 @@ func TestLegacyUntracked(t *testing.T) {
 	put(head[legacy4.match+6:], uint16(legacy4.entry+len(udp)+len(target)))
 	entries := append(append(head, udp...), target...)
 	info := legacyInfo{Hooks: 1 | 1<<3, First: [5]uint32{0, 0, 0, 1 << 20}, Last: [5]uint32{400, 0, 0, 1 << 20}}
+	copy(entries[16:], "eth0")
+	copy(entries[48:], []byte{255, 255, 255, 255, 255})
+	if got, err := legacyUntracked(legacy4, info, entries); err != nil || len(got) != 1 || got[0].Partly ||
+		!got[0].Passes("prerouting", "eth0", "") || got[0].Passes("prerouting", "cali1", "") || got[0].Passes("output", "", "eth0") {
+		t.Errorf("of an interface: %v %v", got, err)
+	}
+	clear(entries[16:80])
 	got, err := legacyUntracked(legacy4, info, entries)
 	if err != nil || len(got) != 1 || got[0].Partly || got[0].String() != " PREROUTING: to 10.96.0.10/32 udp port 53 notrack" {
 		t.Errorf("%v %v", got, err)

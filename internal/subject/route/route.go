@@ -106,6 +106,13 @@ var Untracked = &probe.Check{
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink", "NET_ADMIN"},
 }
 
+// Facts of untracked-rules.
+const (
+	FactWall        probe.Fact = "wall"         // the firewall that has the rule: legacy iptables, iptables-nft, nftables
+	FactHandle      probe.Fact = "handle"       // the rule's number in nftables
+	FactTableFamily probe.Fact = "table_family" // of its table: ip, ip6, inet
+)
+
 // XFRMPolicies looks for IPsec policies, not of Calico, that match packets that Calico sends
 // (projectcalico/calico#4744).
 var XFRMPolicies = &probe.Check{

@@ -72,6 +72,7 @@ const MeansRoute = "route"
 // Reasons of service-destination if no foreign rule is to blame.
 const (
 	ReasonUntranslated = "untranslated" // no rule translates the service's address
+	ReasonUntracked    = "untracked"    // the kernel has no conntrack entry for the connection, and nothing answered
 	ReasonNoEndpoint   = "no-endpoint"  // kube-proxy's rules lead to an address that is not an endpoint
 )
 

@@ -121,7 +121,13 @@ func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 func (f follower) trace(ctx context.Context, s followed) probe.Result {
 	sent, accepted, err := f.sent(ctx, s)
 	switch {
-	case errors.Is(err, kernel.ErrNotTracked) && !accepted, errors.Is(err, errNotSent):
+	case errors.Is(err, kernel.ErrNotTracked) && !accepted:
+		r := f.judgeUnsent(s, err)
+		if r.Status == probe.Info {
+			r = r.With(probe.FactReason, service.ReasonUntracked)
+		}
+		return r
+	case errors.Is(err, errNotSent):
 		return f.judgeUnsent(s, err)
 	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // no evidence
 		return probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
