@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,19 +48,16 @@ func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	}
 	var last *corev1.Event
 	for i, e := range events {
-		wanted := (e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate") && e.Source.Component == SetController
+		wanted := (e.Reason == eventNotCreated || e.Reason == eventCreated) && e.Source.Component == SetController
 		if wanted && (last == nil || eventTime(&events[i]).After(eventTime(last))) {
 			last = &events[i]
 		}
 	}
-	if last == nil || last.Reason != "FailedCreate" {
+	if last == nil || last.Reason != eventNotCreated {
 		return probe.Statement{}
 	}
-	text := last.Message[:min(len(last.Message), LongestEvent)]
-	text = strings.TrimPrefix(text, "(combined from similar events): ")
-	text = forbiddenPod.ReplaceAllString(strings.TrimPrefix(text, "Error creating: "), "")
-	return probe.Statement{By: SetController, Text: probe.Quoted(text), At: eventTime(last)}
+	return refusalIn(last)
 }
 
 // forbiddenPod matches the beginning of a refusal that names a policy: a screen has room only for the policy.
-var forbiddenPod = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
+var forbiddenPod = regexp.MustCompile(`^[Pp]ods? "[^"]*" is forbidden: `)

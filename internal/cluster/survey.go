@@ -76,6 +76,7 @@ func SurveyChecks() []string {
 		facts.CheckServiceEndpoints, facts.CheckCalicoKind, facts.CheckCalicoPod, facts.CheckCalicoBudget,
 		facts.CheckControllers, facts.CheckIPRegistered, facts.CheckHostEndpoints, facts.CheckDatastoreReady,
 		facts.CheckRouteMakers, facts.CheckBGPPeering, facts.CheckIPPools, facts.CheckWebhooks, facts.CheckTunnelSettings,
+		facts.CheckPodsCreated,
 	}
 }
 
@@ -105,6 +106,7 @@ func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) 
 	s.DNS.start(ctx, all, c.ReadDNS)
 	s.DNSServers.start(ctx, all, c.ReadDNSServers)
 	s.Webhooks.start(ctx, all, c.ReadWebhooks)
+	s.Refused.start(ctx, all, c.ReadRefused)
 	s.Stray.start(ctx, all, func(ctx context.Context) ([]strayEndpoints, error) {
 		if s.AllServices.read(ctx, c.listServices); s.AllServices.Err != nil {
 			return nil, s.AllServices.Err

@@ -21,6 +21,9 @@ func (s *Survey) UnreadParts() []error {
 		requestError(s.Policies.Other), s.HostEndpoints.Err, s.Pools.Err, s.AllServices.Err, s.Stray.Err,
 		s.Peering.Configs.Err, s.Peering.Peers.Err, s.Info.Err, s.Webhooks.Err, requestError(s.shared.pods.Err),
 		requestError(s.shared.Typha.Err), requestError(s.shared.Services.Err)}
+	if !Denied(s.Refused.Err) { // an optional right: the check is skipped
+		all = append(all, s.Refused.Err)
+	}
 	for _, config := range s.given {
 		all = append(all, config.Err)
 	}

@@ -5,6 +5,7 @@ import "github.com/calico-probe/calico-probe/probe"
 // IDs of API checks about what keeps a node or calico-node from starting.
 const (
 	CheckWebhooks       = "webhooks-answer"
+	CheckPodsCreated    = "pods-created"
 	CheckTyphaService   = "typha-service"
 	CheckTunnelSettings = "tunnel-settings"
 )
@@ -23,6 +24,22 @@ const (
 	WaitingFor   probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
 	Webhook      probe.Fact = "webhook"       // its name
 	WebhookOf    probe.Fact = "webhook_of"    // its configuration, KIND/NAME
+	RefusedBy    probe.Fact = "refused_by"    // what refuses a workload's pods: one of the Refuser words
+	Refuser      probe.Fact = "refuser"       // its name
+	OfSystem     probe.Fact = "of_system"     // true: the workload is in a namespace of Kubernetes or Calico
+)
+
+// Values of the fact RefusedBy.
+const (
+	RefuserQuota    = "quota"
+	RefuserLimits   = "limit-range"
+	RefuserSecurity = "pod-security"
+	RefuserPolicy   = "policy"  // a ValidatingAdmissionPolicy
+	RefuserWebhook  = "webhook" // its own decision
+	RefuserDead     = "dead-webhook"
+	RefuserAccount  = "account"  // the service account is missing
+	RefuserPriority = "priority" // the PriorityClass is missing
+	RefuserOther    = "other"
 )
 
 // Values of the fact KeepsFrom.

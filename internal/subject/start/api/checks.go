@@ -26,5 +26,8 @@ func Checks(s *cluster.Snapshot) []*probe.Check {
 		{
 			ID: facts.CheckControllers, Run: apicheck.Run(s, calicoControllers),
 		},
+		{
+			ID: facts.CheckPodsCreated, Run: apicheck.Run(s, podsCreated),
+		},
 	})
 }

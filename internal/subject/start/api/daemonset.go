@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,11 +16,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
-
-// refusalLife is how long a refusal counts as current. The controller retries after at most 1000 s (client-go,
-// util/workqueue). After 25 events of one object, an event recorder writes one event every 5 min (client-go,
-// tools/record).
-const refusalLife = 1000*time.Second + 5*time.Minute
 
 // withSkipReason adds the reason why the node has no pod to the result, if the DaemonSets show it.
 func withSkipReason(s *cluster.Snapshot, r probe.Result) probe.Result {
@@ -52,7 +46,7 @@ func withSkipReason(s *cluster.Snapshot, r probe.Result) probe.Result {
 		return withScheduling(s, r)
 	}
 	for i := range s.Sets.Value {
-		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-refusalLife)) {
+		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-cluster.RefusalLife)) {
 			set := &s.Sets.Value[i]
 			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot create its pod: %s", set.Namespace,
 				set.Name, why.Aged(s.Now))

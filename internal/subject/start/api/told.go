@@ -15,7 +15,7 @@ func calicoHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	if s.Calico.Value == nil {
 		for _, set := range s.Sets.Value {
-			if refusal := set.Refused; refusal.Text != "" && !refusal.Current(s.Now.Add(-refusalLife)) {
+			if refusal := set.Refused; refusal.Text != "" && !refusal.Current(s.Now.Add(-cluster.RefusalLife)) {
 				out = append(out, refusal.History(s.Now).On(set.Namespace+"/"+set.Name+" history"))
 			}
 		}
