@@ -25,10 +25,13 @@ var (
 )
 
 // endsService matches the last line of a service: the kubelet's since Kubernetes 1.23, since 1.20 and before; those
-// after which a started kubelet exits (kubelet.go); those that containerd and dockerd write to the terminal; and Go's
-// own.
+// after which a started kubelet exits (kubelet.go, server.go, kuberuntime_manager.go, transport.go); those that
+// containerd and dockerd write to the terminal; and Go's own.
 var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
 	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
+	`server\.go:\d+\] "Failed to (?:listen and serve|create listener for \w+ (?:API )?endpoint)"|` +
+	`kuberuntime_manager\.go:\d+\] "Failed to register CRI auth plugins"|` +
+	`transport\.go:\d+\] "(?:No valid client certificate is found|The currently active client certificate has expired) and the server is responsive, exiting\."|` +
 	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
 
 // systemd's lines about a service: it exited, or is being stopped.

@@ -21,6 +21,11 @@ const (
 	kubeletField   = `run.go:72] "command failed" err="failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, error: failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to decode: json: cannot unmarshal string into Go struct field KubeletConfiguration.clusterDNS of type []string"`
 	kubeletCgroup1 = `run.go:72] "command failed" err="failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release, path: &TypeMeta{Kind:,APIVersion:,}"`
 	kubeletNoBoot  = `run.go:72] "command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory"`
+	kubeletNoConf  = `run.go:72] "command failed" err="failed to load kubelet config file, path: /etc/k.yaml, error: failed to load Kubelet config file /etc/k.yaml, error failed to read kubelet config file \"/etc/k.yaml\", error: open /etc/k.yaml: no such file or directory"`
+	kubeletNoCA    = `run.go:72] "command failed" err="failed to run Kubelet: open /etc/kubernetes/none.crt: no such file or directory"`
+	kubeletBadCA   = `run.go:72] "command failed" err="failed to run Kubelet: error loading CA bundle for \"client-ca-bundle::/etc/junk.pem\": data does not contain any valid RSA or ECDSA certificates"`
+	containerdDup  = `containerd: failed to unmarshal TOML at row 3 column 2: toml: table io.containerd.cri.v1.runtime already exists`
+	containerdURI  = `containerd: failed to load TOML from /etc/containerd/config.toml: invalid disabled plugin URI "cri" expect io.containerd.x.vx`
 	containerdTOML = `containerd: failed to unmarshal TOML at row 2 column 9: toml: expected ']' to close table name`
 	containerdFull = `time="2026-11-22T23:06:38.682760604Z" level=warning msg="failed to load plugin" error="unable to load CRI image service plugin dependency: write /mnt/r/io.containerd.metadata.v1.bolt/meta.db: no space left on device" id=io.containerd.grpc.v1.cri type=io.containerd.grpc.v1`
 	containerdSnap = `containerd: load required plugin io.containerd.grpc.v1.cri: unable to load CRI image service plugin dependency: snapshotter "overlayfs" not found: not found`
@@ -39,6 +44,11 @@ const (
 	kubeletYoung   = `kubelet.go:2412] "Skipping pod synchronization" err="[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"`
 	kubeletKept    = `kubelet.go:1392] "Failed to start ContainerManager" err="start cpu manager error: could not restore state from checkpoint: configured policy \"static\" differs from state checkpoint policy \"none\", please drain this node and delete the CPU manager checkpoint file \"/var/lib/kubelet/cpu_manager_state\" before restarting Kubelet"`
 	kubeletMemory  = `kubelet.go:1703] "Failed to start ContainerManager" err="system validation failed - Following Cgroup subsystem not mounted: [memory]"`
+	kubeletPort    = `server.go:209] "Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`
+	kubeletMuch    = `kubelet.go:1821] "Failed to start ContainerManager" err="invalid Node Allocatable configuration. Resource \"memory\" has a reservation of {{30064771072 0} {<nil>}  BinarySI} but capacity of {{25276502016 0} {<nil>}  BinarySI}. Expected capacity >= reservation."`
+	kubeletNotify  = `kubelet.go:1804] "Failed to start cAdvisor" err="inotify_init: too many open files"`
+	kubeletPlugins = `kuberuntime_manager.go:315] "Failed to register CRI auth plugins" err="plugin binary directory /usr/libexec/x did not exist"`
+	kubeletGone    = `transport.go:130] "The currently active client certificate has expired and the server is responsive, exiting."`
 	kubeletWSL     = `kubelet.go:1643] "Failed to start ContainerManager" err="system validation failed - wrong number of fields (expected 6, got 7)"`
 )
 
@@ -78,7 +88,18 @@ func TestServiceLines(t *testing.T) {
 		"again and again": {[]string{"30 6 E " + kubeletField, "30 1 - " + checktest.Exited,
 			"9 7 E " + kubeletField, "8 1 - " + checktest.Exited},
 			probe.Fail, FaultBadSetting, "exited repeatedly"},
-		"cgroup v1": {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, faultCgroupVersion, "cgroup v1"},
+		"its port": {[]string{"9 7 E " + kubeletNoAPI, "8 7 E " + kubeletPort}, probe.Fail, FaultPortTaken, "0.0.0.0:10250"},
+		"too much reserved": {[]string{"8 7 E " + kubeletMuch, "8 1 - " + checktest.Exited}, probe.Fail, faultReservation,
+			"but capacity of"},
+		"no inotify":       {[]string{"8 7 E " + kubeletNotify}, probe.Fail, faultTooManyFiles, "inotify"},
+		"no plugins":       {[]string{"8 7 E " + kubeletPlugins}, probe.Fail, FaultBadSetting, "did not exist"},
+		"expired while up": {[]string{"8 7 E " + kubeletGone}, probe.Fail, FaultCertificate, "has expired"},
+		"no settings":      {[]string{"8 7 E " + kubeletNoConf}, probe.Fail, faultNoFile, "no such file"},
+		"no client CA":     {[]string{"8 7 E " + kubeletNoCA}, probe.Fail, faultNoFile, "none.crt"},
+		"a bad client CA":  {[]string{"8 7 E " + kubeletBadCA}, probe.Fail, faultBadPEM, "client-ca-bundle"},
+		"a table twice":    {[]string{"8 7 - " + containerdDup}, probe.Fail, FaultBadSetting, "already exists"},
+		"a plugin's URI":   {[]string{"8 7 - " + containerdURI}, probe.Fail, FaultBadSetting, "plugin URI"},
+		"cgroup v1":        {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, faultCgroupVersion, "cgroup v1"},
 		"swap": {[]string{"8 7 E " + checktest.KubeletSwap, "8 1 - " + checktest.Exited}, probe.Fail, FaultSwapOn,
 			"swap on"},
 		"before klog's form": {[]string{`8 7 F server.go:274] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on flag to false.`},
@@ -152,7 +173,7 @@ func TestServiceLines(t *testing.T) {
 		"a full disk": {[]string{"9 7 - " + containerdFull, "8 1 - containerd.service: Main process exited, code=exited, status=1/FAILURE"},
 			probe.Fail, FaultDiskFull, "no space"},
 		"no snapshotter": {[]string{"9 7 - " + containerdSnap}, probe.Fail, faultStorage, "overlayfs"},
-		"its socket":     {[]string{"9 7 - " + containerdBind}, probe.Fail, faultPortTaken, "listener"},
+		"its socket":     {[]string{"9 7 - " + containerdBind}, probe.Fail, FaultPortTaken, "listener"},
 		"without CRI": {[]string{"9 7 - " + containerdCRI, `8 7 - time="x" level=info msg="containerd successfully booted"`},
 			probe.Warn, faultPlugin, "failed to load plugin"},
 		"a store that lacks a blob": {[]string{"9 7 - " + containerdBlob}, probe.Info, faultStore, "running, and logs"},
@@ -206,7 +227,7 @@ func TestServiceLogJournal(t *testing.T) {
 	got := serviceLogOf(t, root, written.Add(10*time.Second))
 	if len(got) != 2 || got[0].Target != ServiceKubelet || got[0].Facts.Str(FactSignature) != FaultBadSetting ||
 		got[0].Status != probe.Fail || got[1].Target != ServiceDocker ||
-		got[1].Facts.Str(FactSignature) != faultPortTaken {
+		got[1].Facts.Str(FactSignature) != FaultPortTaken {
 		t.Errorf("%+v", got)
 	}
 	if got := serviceLogOf(t, root, written.Add(time.Hour)); len(got) != 1 || got[0].Status != probe.Skip {

@@ -77,7 +77,7 @@ type ending struct {
 
 // anyEnding are reasons of any program, in the text of its last line.
 var anyEnding = slices.Concat([]*signature{
-	{ID: faultPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
+	{ID: FaultPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
 }, apiRefusals, []*signature{
 	{ID: faultPermission, Source: "errno EPERM, EACCES", Match: lazy.New(`operation not permitted|permission denied`)},
 	{ID: faultExecFormat, Source: "errno ENOEXEC", Match: lazy.New(`exec format error`)},

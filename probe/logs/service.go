@@ -21,7 +21,7 @@ const (
 	faultBadFlag       = "bad-flag"        // the program does not have that argument
 	FaultNoKubeconfig  = "no-kubeconfig"   // no kubeconfig, and no bootstrap kubeconfig
 	FaultNoRuntime     = "no-runtime"      // the container runtime is unreachable
-	faultPortTaken     = "port-taken"      // another program has its address, socket or lock
+	FaultPortTaken     = "port-taken"      // another program has its address, socket or lock
 	faultTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
 	faultPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	faultStorage       = "storage"         // the snapshotter or storage driver does not work
@@ -39,6 +39,9 @@ const (
 	FaultDeadConn      = "dead-connection" // it keeps using a dead connection to the API server
 	FaultState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
 	faultCgroups       = "cgroups"         // it cannot create or find the cgroups that it needs
+	faultReservation   = "reservation"     // it reserves more for the system than the node has
+	faultNoFile        = "no-file"         // a file that its settings name does not exist
+	faultBadPEM        = "bad-certificate" // a certificate, key or CA file that its settings name cannot be used
 )
 
 // The parts of the kubelet that write a line: its start, and its own calls to the API server. Lines about pods may
@@ -56,7 +59,7 @@ var services = []*serviceFault{
 	{ID: faultKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: FaultSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{ID: FaultCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
-		Match: lazy.New(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
+		Match: lazy.New(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid|currently active client certificate has expired)`)},
 	{ID: FaultAuthority, Source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", Passing: true, Often: true,
 		Match: lazy.New(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
 	{ID: faultCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
@@ -66,21 +69,31 @@ var services = []*serviceFault{
 	{ID: faultBadFlag, Source: "seen: kubelet v1.36.4 with an unknown flag; pflag",
 		Match: lazy.New(`^(?:run\.go:\d+\] "command failed" err="failed to parse kubelet flag|server\.go:\d+\] .*|Error: )?.{0,30}(?:unknown (?:shorthand )?flag: |flag provided but not defined: )`)},
 	{ID: FaultDiskFull, Source: "seen: containerd 2.4.2 on a full disk; errno ENOSPC",
-		Match: lazy.New(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
+		Match: lazy.New(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |kubelet\.go:\d+\] "Failed to initialize internal modules" |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
 	{ID: FaultReadOnly, Source: "errno EROFS",
-		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*read-only file system`)},
+		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |kubelet\.go:\d+\] "Failed to initialize internal modules" |msg="failed to load plugin" |containerd: |failed to start daemon: ).*read-only file system`)},
 	{ID: faultTooManyFiles, Source: "seen: containerd without inotify instances; errno EMFILE",
-		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*(?:too many open files|no space left on device \(inotify\))`)},
+		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |kubelet\.go:\d+\] "Failed to start cAdvisor" |msg="failed to load plugin" |containerd: |failed to start daemon: ).*(?:too many open files|no space left on device \(inotify\))`)},
+	{ID: faultNoFile, Source: "seen: kubelet v1.36.4 without its configuration or client CA; errno ENOENT",
+		Match: lazy.New(`^run\.go:\d+\] "command failed" err="failed to (?:load [Kk]ubelet config file.*|construct kubelet dependencies: .*|run Kubelet: (?:failed to create kubelet: )?(?:unable to load client CA (?:file|provider).*|.{0,80}certificate.*)?)open /\S+: no such file or directory`)},
+	{ID: faultBadPEM, Source: "seen: kubelet v1.36.4 with a client CA that is none; crypto/tls; client-go, cert",
+		Match: lazy.New(`^run\.go:\d+\] "command failed" .*(?:error loading CA bundle|unable to load client CA (?:file|provider)|file based certificate manager|tls: (?:failed to find|private key does not match|failed to parse)|data does not contain any valid|must be supplied as a pair)`)},
+	{ID: faultReservation, Source: "kubelet, node_container_manager_linux.go",
+		Match: lazy.New(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*has a reservation of .* but capacity of `)},
+	{ID: FaultBadSetting, Source: "kubelet, kuberuntime_manager.go",
+		Match: lazy.New(`^kuberuntime_manager\.go:\d+\] "Failed to register CRI auth plugins"`)},
+	{ID: FaultBadSetting, Source: "kubelet, server.go: values that only its start parses",
+		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:-reserved value failed to parse|bad --node-ip |invalid configuration: |failed to (?:merge|precedence) kubelet|failed to load kubelet dropin file|require feature gates? |only supported with cgroupv2|unable to acquire file lock)`)},
 	{ID: FaultBadSetting, Source: "seen: kubelet v1.36.4 with a configuration that it rejects",
 		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)`)},
 	{ID: FaultBadSetting, Source: "seen: containerd 2.4.2 with a configuration that it rejects",
-		Match: lazy.New(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config)|msg="Failure unmarshaling TOML")`)},
+		Match: lazy.New(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config|invalid (?:disabled|required) plugin URI|required plugin \S+ not included|root (?:and state )?must be|state must be|unable to parse \S+ into a time duration|grpc plugin has invalid configuration)|msg="Failure unmarshaling TOML")`)},
 	{ID: FaultBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it rejects",
 		Match: lazy.New(`^(?:unable to configure the Docker daemon with file |failed to start daemon: (?:Error while setting daemon|invalid))`)},
 	{ID: FaultBadSetting, Source: "CRI-O, config.go", Match: lazy.New(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
 	{ID: faultStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: lazy.New(`^containerd: load required plugin .*snapshotter`)},
 	{ID: faultStorage, Source: "dockerd, daemon.go", Match: lazy.New(`^failed to start daemon: error initializing graphdriver`)},
-	{ID: faultPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
+	{ID: FaultPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
 		Match: lazy.New(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
 	{ID: faultPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: lazy.New(`^containerd: load required plugin `)},
 	{ID: FaultNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
