@@ -2,6 +2,7 @@ package cause
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
@@ -99,6 +100,7 @@ func runtimeEnds(f diagnose.Findings) []diagnose.Case {
 			For:    slices.Concat(diagnose.Clues(evidence.EndWeight(lines[0], len(down) > 0), lines), diagnose.Shows(down)),
 			Covers: runtimeGone,
 		}
+		c.FixName, c.Args = fixOfEnd(service, lines[0])
 		if service == logs.ServiceContainerd {
 			c.Against = diagnose.Suggests(diagnose.Good(f, runtime.ContainerdHealth.ID)) // it has restarted since
 		}
@@ -106,4 +108,29 @@ func runtimeEnds(f diagnose.Findings) []diagnose.Case {
 	}
 	slices.SortFunc(out, func(a, b diagnose.Case) int { return len(a.About) - len(b.About) })
 	return out
+}
+
+// The place of an error in containerd's configuration: the file, of containerd 1.6 or 2, and the line.
+var (
+	tomlFile = regexp.MustCompile(`failed to load TOML(?: from|:) (/[^ :]+):`)
+	tomlLine = regexp.MustCompile(`(?:TOML at row |: \()(\d{1,6})\b`)
+)
+
+// fixOfEnd returns the fix for the last log line of a runtime and its values, "" for the cause's own fix.
+func fixOfEnd(service string, line diagnose.Finding) (string, map[string]diagnose.Arg) {
+	switch signature := line.Facts.Str(logs.FactSignature); {
+	case signature == logs.FaultPortTaken:
+		return "taken", nil
+	case signature != logs.FaultBadSetting || service != logs.ServiceContainerd:
+		return "", nil
+	}
+	text := evidence.QuotedLine(line)
+	file, at := "/etc/containerd/config.toml", ""
+	if m := tomlFile.FindStringSubmatch(text); m != nil {
+		file = m[1]
+	}
+	if m := tomlLine.FindStringSubmatch(text); m != nil {
+		at = " at line " + m[1]
+	}
+	return "toml", map[string]diagnose.Arg{"config": diagnose.FileArg(file), "atline": diagnose.OwnArg(at)}
 }
