@@ -19,7 +19,6 @@ const (
 	services6 = "fd00:10:96::/112"
 	dns4      = "10.96.0.10"
 	apiPort   = 6443
-	pause     = "registry.k8s.io/pause:3.10"
 )
 
 // member is one node of the cluster. Its blocks are those that Calico's IPAM would assign.

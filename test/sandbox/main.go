@@ -130,7 +130,7 @@ func parse(verb string, rest []string) (options, error) {
 
 // verbs maps each verb to its function.
 var verbs = map[string]func(context.Context, layout, options) error{
-	"build":      func(ctx context.Context, _ layout, _ options) error { return build(ctx) },
+	"build":      func(ctx context.Context, _ layout, _ options) error { return buildVerb(ctx) },
 	"up":         up,
 	"down":       func(ctx context.Context, l layout, _ options) error { return down(ctx, l) },
 	"status":     func(_ context.Context, l layout, _ options) error { return status(l) },

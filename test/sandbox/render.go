@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"text/template"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/build"
 )
 
 //go:embed config
@@ -71,7 +73,7 @@ type setting struct {
 }
 
 func settingOf(m member) setting {
-	s := setting{Me: m, Members: members(), Pause: pause, DNS: dns4}
+	s := setting{Me: m, Members: members(), Pause: build.Pause, DNS: dns4}
 	for _, o := range members() {
 		if o.Name != m.Name {
 			s.Peers = append(s.Peers, o)

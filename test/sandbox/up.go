@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/build"
 )
 
 // up starts a detached supervisor and waits until the cluster is ready.
@@ -31,7 +33,11 @@ func up(ctx context.Context, l layout, o options) error {
 		}
 		return fmt.Errorf("cluster %s is being started or stopped by process %d; 'sandbox down --name %s' ends it", l.name, pid, l.name)
 	}
-	if err := built(); err != nil {
+	root, err := cache()
+	if err != nil {
+		return err
+	}
+	if err := build.Built(root); err != nil {
 		return err
 	}
 	if err := removeState(l); err != nil { // of a cluster whose cleaner was killed too

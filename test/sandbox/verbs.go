@@ -14,7 +14,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/build"
 )
+
+// buildVerb builds the cluster's programs and images into the cache.
+func buildVerb(ctx context.Context) error {
+	root, err := cache()
+	if err != nil {
+		return err
+	}
+	repo := filepath.Dir(root)
+	if env := os.Getenv("CALICO_PROBE_CACHE"); env != "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding the repository: %w", err)
+		}
+		repo = filepath.Dir(filepath.Dir(exe))
+	}
+	return build.Run(ctx, repo, root)
+}
 
 // nodePID returns a node's first process, in the machine's PID namespace.
 func nodePID(l layout, node string) (int, error) {

@@ -1,4 +1,11 @@
-package main
+// Package build builds the programs and images of a sandbox cluster. Run writes them into the cache folder:
+//
+//	kube, containerd, coredns       → bin/
+//	calico-node, workload           → build/
+//	what the nodes' pods run        → images/
+//
+// It does not start anything.
+package build
 
 import (
 	"bufio"
@@ -15,6 +22,12 @@ import (
 	"time"
 )
 
+// Pause is the sandbox image of the nodes' pods.
+const Pause = "registry.k8s.io/pause:3.10"
+
+// stampFile records the sources of the last build.
+const stampFile = "built"
+
 // The versions of what is built. Those of Go modules are in go.mod.
 const (
 	kubernetesVersion = "v1.36.4"
@@ -28,25 +41,14 @@ type part struct {
 	argv []string
 }
 
-// build builds everything in the cluster, if the sources have changed since the last build.
-func build(ctx context.Context) error {
-	root, err := cache()
-	if err != nil {
-		return err
-	}
-	repo := filepath.Dir(root)
-	if env := os.Getenv("CALICO_PROBE_CACHE"); env != "" {
-		exe, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("finding the repository: %w", err)
-		}
-		repo = filepath.Dir(filepath.Dir(exe))
-	}
+// Run builds everything in the cluster from the sources in repo into the folder root, if the sources have changed since
+// the last build.
+func Run(ctx context.Context, repo, root string) error {
 	want, err := fingerprint(repo)
 	if err != nil {
 		return err
 	}
-	stamp := filepath.Join(root, "built")
+	stamp := filepath.Join(root, stampFile)
 	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
 		return nil
 	}
@@ -62,36 +64,55 @@ func build(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := linkPrograms(filepath.Join(root, "bin")); err != nil {
+		return err
+	}
+	fmt.Printf("sandbox built in %v\n", time.Since(began).Round(time.Second))
+	if err := os.WriteFile(stamp, []byte(want), 0o600); err != nil {
+		return fmt.Errorf("recording the build: %w", err)
+	}
+	return nil
+}
+
+// linkPrograms links the names by which the binary selects a component.
+func linkPrograms(bin string) error {
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
 		"kube-proxy", "kubelet"} {
-		link := filepath.Join(root, "bin", name)
+		link := filepath.Join(bin, name)
 		if err := os.Symlink("kube", link); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("linking %s: %w", name, err)
 		}
 	}
-	fmt.Printf("sandbox built in %v\n", time.Since(began).Round(time.Second))
-	return writeFile(stamp, want)
+	return nil
+}
+
+// gobuild returns the command that builds Go packages.
+func gobuild(out string, more ...string) []string {
+	return append([]string{"go", "build", "-trimpath", "-buildvcs=false", "-o", out}, more...)
+}
+
+// kube is the step that builds Kubernetes and etcd.
+func kube(bin string) part {
+	const stamp = "-X k8s.io/component-base/version."
+	minor := strings.Split(kubernetesVersion, ".")[1]
+	stamped := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=1 %[1]sgitMinor=%[3]s", stamp, kubernetesVersion, minor)
+	return part{"Kubernetes and etcd", "test/sandbox", gobuild(bin+"/kube", "-ldflags", stamped, "./kube")}
 }
 
 func parts(root string) []part {
-	gobuild := func(out string, more ...string) []string {
-		return append([]string{"go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(root, out)}, more...)
-	}
-	minor := strings.Split(kubernetesVersion, ".")[1]
-	const version = "-X k8s.io/component-base/version."
-	stamped := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=1 %[1]sgitMinor=%[3]s", version, kubernetesVersion, minor)
+	bin := filepath.Join(root, "bin")
 	image := func(name, ref string) part {
 		return part{"image " + name, "images", []string{"go", "run", ".", "-ref", ref, "-cache", root, "-plain",
 			"-platform", "linux/" + runtime.GOARCH,
 			"-o", filepath.Join(root, "images", name+".tar"), name}}
 	}
 	return []part{
-		{"Kubernetes and etcd", "test/sandbox", gobuild("bin/kube", "-ldflags", stamped, "./kube")},
-		{"CoreDNS", "test/sandbox", gobuild("bin/coredns", "-ldflags", "-s -w", "./coredns")},
-		{"containerd", "test/sandbox/containerd", gobuild("bin/", "-tags", "no_btrfs,no_devmapper,no_zfs", "-ldflags",
+		kube(bin),
+		{"CoreDNS", "test/sandbox", gobuild(bin+"/coredns", "-ldflags", "-s -w", "./coredns")},
+		{"containerd", "test/sandbox/containerd", gobuild(bin+"/", "-tags", "no_btrfs,no_devmapper,no_zfs", "-ldflags",
 			"-s -w", containerdModule+"containerd", containerdModule+"containerd-shim-runc-v2", containerdModule+"ctr")},
-		{"the stand-ins", "test/sandbox", gobuild("build/", "-ldflags", "-s -w", "./calico-node", "./workload")},
-		image("pause", pause),
+		{"the stand-ins", "test/sandbox", gobuild(filepath.Join(root, "build")+"/", "-ldflags", "-s -w", "./calico-node", "./workload")},
+		image("pause", Pause),
 		image("calico-node", "sandbox.local/calico-node:v3.32.1"),
 		image("coredns", "sandbox.local/coredns:1.14.1"),
 		image("workload", "sandbox.local/workload:1"),
@@ -140,7 +161,7 @@ func fingerprint(repo string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, kubernetesVersion, runtime.Version(), runtime.GOARCH)
 	for _, dir := range []string{"test/sandbox/kube", "test/sandbox/coredns", "test/sandbox/containerd",
-		"test/sandbox/calico-node", "test/sandbox/workload", "test/sandbox/go.mod", "test/sandbox/build.go", "images"} {
+		"test/sandbox/calico-node", "test/sandbox/workload", "test/sandbox/go.mod", "test/sandbox/build", "images"} {
 		err := filepath.WalkDir(filepath.Join(repo, dir), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -156,13 +177,9 @@ func fingerprint(repo string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// built returns an error if nothing is built.
-func built() error {
-	stamp, err := cache("built")
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(stamp); err != nil {
+// Built returns an error if nothing is built.
+func Built(root string) error {
+	if _, err := os.Stat(filepath.Join(root, stampFile)); err != nil {
 		return errors.New("nothing is built yet: run 'make sandbox' first")
 	}
 	return nil
