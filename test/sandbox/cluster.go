@@ -77,10 +77,7 @@ func startControlPlane(l layout, f *family) error {
 		}
 	}
 	made := func(name string) string { return l.state("pki", name) }
-	bin, err := cache("bin")
-	if err != nil {
-		return err
-	}
+	bin := l.kubernetes()
 	f.keep("etcd", bin+"/etcd", "--data-dir", l.state("etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", "http://127.0.0.1:2379", "--advertise-client-urls", "http://127.0.0.1:2379",
 		"--listen-peer-urls", "http://127.0.0.1:2380", "--log-level", "warn")

@@ -74,6 +74,17 @@ func (l layout) readSize() {
 	}
 }
 
+// kubernetesOnNode is the folder with the programs of the cluster's version of Kubernetes, on a node.
+const kubernetesOnNode = "/opt/kubernetes"
+
+// keepKubernetes links that folder, for the cluster's processes.
+func (l layout) keepKubernetes(programs string) error {
+	if err := os.Symlink(programs, l.kubernetes()); err != nil {
+		return fmt.Errorf("keeping the version of Kubernetes: %w", err)
+	}
+	return nil
+}
+
 // layout locates the files of one cluster.
 type layout struct{ name string }
 
@@ -84,6 +95,7 @@ func (l layout) state(elem ...string) string {
 }
 
 func (l layout) kubeconfig() string { return l.state("kubeconfig") }
+func (l layout) kubernetes() string { return l.state("kubernetes") }
 func (l layout) log(component string) string {
 	return l.state("logs", component+".log")
 }

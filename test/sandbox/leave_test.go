@@ -183,6 +183,7 @@ func BenchmarkUp(b *testing.B) {
 func TestBadInput(t *testing.T) {
 	for args, says := range map[string]string{
 		"upp":                  "upp",
+		"up --kubernetes 1.30": "1.31, 1.36, 1.37",
 		"felix node-a angry":   "ok, 204, 503, hang, refuse",
 		"felix node-z ok":      "node-z",
 		"exec node-a -- true":  "sandbox up --name leave",

@@ -15,12 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/build"
 )
 
 const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
 
-  build                     build what the cluster is made of (minutes, once)
-  up [--timeout 90s] [--nodes 2]
+  build [--kubernetes 1.36] build what the cluster is made of (minutes, once)
+  up [--timeout 90s] [--nodes 2] [--kubernetes 1.36]
                             start the cluster and wait until it is ready
      [--calico DIR [--manifest FILE]]
                             with Calico itself: DIR holds image archives ('docker save',
@@ -96,6 +98,8 @@ type options struct {
 	manifest string // Calico's manifest
 	nodes    int    // number of nodes
 	args     []string
+
+	kubernetes string // its version, "" for the default
 }
 
 func parse(verb string, rest []string) (options, error) {
@@ -109,6 +113,9 @@ func parse(verb string, rest []string) (options, error) {
 		flags.StringVar(&o.manifest, "manifest", "", "")
 		flags.IntVar(&o.nodes, "nodes", minNodes, "")
 	}
+	if verb == "up" || verb == "build" {
+		flags.StringVar(&o.kubernetes, "kubernetes", "", "")
+	}
 	if err := flags.Parse(rest); err != nil {
 		return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
 	}
@@ -119,6 +126,9 @@ func parse(verb string, rest []string) (options, error) {
 		}
 	}
 	o.args = append(o.args, flags.Args()...)
+	if err := build.CheckKubernetes(o.kubernetes); err != nil {
+		return o, badUsage("--kubernetes: %w", err)
+	}
 	if verb == "up" && (o.nodes < minNodes || o.nodes > maxNodes) {
 		return o, badUsage("--nodes %d: a cluster has %d to %d", o.nodes, minNodes, maxNodes)
 	}
@@ -130,7 +140,7 @@ func parse(verb string, rest []string) (options, error) {
 
 // verbs maps each verb to its function.
 var verbs = map[string]func(context.Context, layout, options) error{
-	"build":      func(ctx context.Context, _ layout, _ options) error { return buildVerb(ctx) },
+	"build":      func(ctx context.Context, _ layout, o options) error { return buildVerb(ctx, o.kubernetes) },
 	"up":         up,
 	"down":       func(ctx context.Context, l layout, _ options) error { return down(ctx, l) },
 	"status":     func(_ context.Context, l layout, _ options) error { return status(l) },

@@ -61,7 +61,7 @@ func startDaemons(l layout, m member) error {
 	if err := errors.Join(writeConfigs(m), writeSSH(hostKey, userKey)); err != nil {
 		return err
 	}
-	if err := os.Setenv("PATH", "/opt/sandbox/bin:/usr/sbin:/usr/bin"); err != nil {
+	if err := os.Setenv("PATH", kubernetesOnNode+":/opt/sandbox/bin:/usr/sbin:/usr/bin"); err != nil {
 		return err
 	}
 	return serve(l, m)
@@ -125,13 +125,13 @@ func serve(l layout, m member) error {
 	}
 	f.keep(as("containerd"), "/opt/sandbox/bin/containerd", "--config", "/etc/containerd/config.toml")
 	f.keep(as("sshd"), "/opt/sandbox/openssh-server/usr/sbin/sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config")
-	f.keep(as("kube-proxy"), "/opt/sandbox/bin/kube-proxy", "--config", "/etc/kubernetes/kube-proxy.yaml")
+	f.keep(as("kube-proxy"), kubernetesOnNode+"/kube-proxy", "--config", "/etc/kubernetes/kube-proxy.yaml")
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := waitSocket(ctx, "/run/containerd/containerd.sock"); err != nil {
 		return err
 	}
-	f.keep(as("kubelet"), "/opt/sandbox/bin/kubelet", "--config=/var/lib/kubelet/config.yaml",
+	f.keep(as("kubelet"), kubernetesOnNode+"/kubelet", "--config=/var/lib/kubelet/config.yaml",
 		"--kubeconfig=/etc/kubernetes/kubelet.kubeconfig", "--hostname-override="+m.Name,
 		"--node-ip="+m.IP4.String()+","+m.IP6.String())
 	images, err := filepath.Glob("/opt/sandbox/images/*.tar")

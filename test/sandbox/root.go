@@ -66,6 +66,7 @@ func mountSystem(root string, l layout, m member) error {
 	}
 	binds := [][2]string{
 		{bin, at("opt/sandbox")},
+		{l.kubernetes(), at(kubernetesOnNode)},
 		{l.state("logs"), at(l.state("logs"))},
 		{l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
 	}

@@ -23,21 +23,26 @@ func up(ctx context.Context, l layout, o options) error {
 	if err != nil {
 		return err
 	}
+	root, err := cache()
+	if err != nil {
+		return err
+	}
+	programs := build.Programs(root, o.kubernetes)
 	if pid := supervisorPID(l); pid != 0 {
 		if _, err := os.Stat(l.state("ready")); err == nil {
 			if images != "" && !l.sameCalico(images, manifest) {
 				return fmt.Errorf("cluster %s runs already, and not with this Calico: 'sandbox down --name %s' ends it", l.name, l.name)
+			}
+			if has, err := os.Readlink(l.kubernetes()); o.kubernetes != "" && (err != nil || has != programs) {
+				return fmt.Errorf("cluster %s runs already, and not with Kubernetes %s: 'sandbox down --name %[1]s' ends it",
+					l.name, o.kubernetes)
 			}
 			fmt.Printf("cluster %s is already up\nexport KUBECONFIG=%s\n", l.name, l.kubeconfig())
 			return nil
 		}
 		return fmt.Errorf("cluster %s is being started or stopped by process %d; 'sandbox down --name %s' ends it", l.name, pid, l.name)
 	}
-	root, err := cache()
-	if err != nil {
-		return err
-	}
-	if err := build.Built(root); err != nil {
+	if err := build.Built(root, o.kubernetes); err != nil {
 		return err
 	}
 	if err := removeState(l); err != nil { // of a cluster whose cleaner was killed too
@@ -46,7 +51,7 @@ func up(ctx context.Context, l layout, o options) error {
 	if err := makeState(l); err != nil {
 		return err
 	}
-	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes)); err != nil {
+	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes), l.keepKubernetes(programs)); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -19,7 +19,7 @@ import (
 )
 
 // buildVerb builds the cluster's programs and images into the cache.
-func buildVerb(ctx context.Context) error {
+func buildVerb(ctx context.Context, kubernetes string) error {
 	root, err := cache()
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func buildVerb(ctx context.Context) error {
 		}
 		repo = filepath.Dir(filepath.Dir(exe))
 	}
-	return build.Run(ctx, repo, root)
+	return build.Run(ctx, repo, root, kubernetes)
 }
 
 // nodePID returns a node's first process, in the machine's PID namespace.
@@ -57,7 +57,7 @@ func inside(ctx context.Context, l layout, node string, argv []string) (*exec.Cm
 	}
 	args := append([]string{"-t", strconv.Itoa(pid), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
-	cmd.Env = append(os.Environ(), "PATH=/opt/sandbox/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	cmd.Env = append(os.Environ(), "PATH="+kubernetesOnNode+":/opt/sandbox/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	return cmd, nil
 }
 

@@ -1,8 +1,8 @@
 // Package build builds the programs and images of a sandbox cluster. Run writes them into the cache folder:
 //
-//	kube, containerd, coredns       → bin/
-//	calico-node, workload           → build/
-//	what the nodes' pods run        → images/
+//	go.mod            kube/  → bin/kube                 the default version of Kubernetes, and etcd
+//	kubernetes/X/go.mod      → kubernetes/X/kube        another version, only on request
+//	containerd, coredns, ... → bin/, build/, images/
 //
 // It does not start anything.
 package build
@@ -28,11 +28,7 @@ const Pause = "registry.k8s.io/pause:3.10"
 // stampFile records the sources of the last build.
 const stampFile = "built"
 
-// The versions of what is built. Those of Go modules are in go.mod.
-const (
-	kubernetesVersion = "v1.36.4"
-	containerdModule  = "github.com/containerd/containerd/v2/cmd/"
-)
+const containerdModule = "github.com/containerd/containerd/v2/cmd/"
 
 // part is one step of the build: its text, its command, the folder in the repository, and its environment.
 type part struct {
@@ -42,8 +38,19 @@ type part struct {
 }
 
 // Run builds everything in the cluster from the sources in repo into the folder root, if the sources have changed since
-// the last build.
-func Run(ctx context.Context, repo, root string) error {
+// the last build. If the user named another version of Kubernetes than the default, it then builds that too.
+func Run(ctx context.Context, repo, root, kubernetes string) error {
+	if err := runChanged(ctx, repo, root); err != nil || kubernetes == "" || kubernetes == defaultKubernetes {
+		return err
+	}
+	bin := Programs(root, kubernetes)
+	if err := kube("test/sandbox/kubernetes/"+kubernetes, bin, ".", kubernetes).run(ctx, repo); err != nil {
+		return err
+	}
+	return linkPrograms(bin)
+}
+
+func runChanged(ctx context.Context, repo, root string) error {
 	want, err := fingerprint(repo)
 	if err != nil {
 		return err
@@ -57,7 +64,7 @@ func Run(ctx context.Context, repo, root string) error {
 			return fmt.Errorf("making the cache: %w", err)
 		}
 	}
-	fmt.Printf("building the sandbox: Kubernetes %s, etcd, containerd, CoreDNS and the images; the first time takes about eight minutes on two cores\n", kubernetesVersion)
+	fmt.Printf("building the sandbox: Kubernetes %s, etcd, containerd, CoreDNS and the images; the first time takes about eight minutes on two cores\n", kubernetesVersions[defaultKubernetes])
 	began := time.Now()
 	for _, p := range parts(root) {
 		if err := p.run(ctx, repo); err != nil {
@@ -91,12 +98,13 @@ func gobuild(out string, more ...string) []string {
 	return append([]string{"go", "build", "-trimpath", "-buildvcs=false", "-o", out}, more...)
 }
 
-// kube is the step that builds Kubernetes and etcd.
-func kube(bin string) part {
+// kube is the step that builds a version of Kubernetes from a package in dir.
+func kube(dir, bin, pkg, kubernetes string) part {
 	const stamp = "-X k8s.io/component-base/version."
-	minor := strings.Split(kubernetesVersion, ".")[1]
-	stamped := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=1 %[1]sgitMinor=%[3]s", stamp, kubernetesVersion, minor)
-	return part{"Kubernetes and etcd", "test/sandbox", gobuild(bin+"/kube", "-ldflags", stamped, "./kube")}
+	_, minor, _ := strings.Cut(kubernetes, ".")
+	stamped := fmt.Sprintf("-s -w %[1]sgitVersion=%[2]s %[1]sgitMajor=1 %[1]sgitMinor=%[3]s", stamp,
+		kubernetesVersions[kubernetes], minor)
+	return part{"Kubernetes " + kubernetes + ", etcd", dir, gobuild(filepath.Join(bin, "kube"), "-ldflags", stamped, pkg)}
 }
 
 func parts(root string) []part {
@@ -107,7 +115,7 @@ func parts(root string) []part {
 			"-o", filepath.Join(root, "images", name+".tar"), name}}
 	}
 	return []part{
-		kube(bin),
+		kube("test/sandbox", bin, "./kube", defaultKubernetes),
 		{"CoreDNS", "test/sandbox", gobuild(bin+"/coredns", "-ldflags", "-s -w", "./coredns")},
 		{"containerd", "test/sandbox/containerd", gobuild(bin+"/", "-tags", "no_btrfs,no_devmapper,no_zfs", "-ldflags",
 			"-s -w", containerdModule+"containerd", containerdModule+"containerd-shim-runc-v2", containerdModule+"ctr")},
@@ -159,7 +167,7 @@ func lastLines(text string, n int) string {
 // fingerprint changes with every source file of the build.
 func fingerprint(repo string) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, kubernetesVersion, runtime.Version(), runtime.GOARCH)
+	fmt.Fprintln(sum, kubernetesVersions[defaultKubernetes], runtime.Version(), runtime.GOARCH)
 	for _, dir := range []string{"test/sandbox/kube", "test/sandbox/coredns", "test/sandbox/containerd",
 		"test/sandbox/calico-node", "test/sandbox/workload", "test/sandbox/go.mod", "test/sandbox/build", "images"} {
 		err := filepath.WalkDir(filepath.Join(repo, dir), func(p string, d fs.DirEntry, err error) error {
@@ -177,10 +185,13 @@ func fingerprint(repo string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// Built returns an error if nothing is built.
-func Built(root string) error {
+// Built returns an error if a version of Kubernetes, or everything, is not built.
+func Built(root, kubernetes string) error {
 	if _, err := os.Stat(filepath.Join(root, stampFile)); err != nil {
 		return errors.New("nothing is built yet: run 'make sandbox' first")
+	}
+	if _, err := os.Stat(filepath.Join(Programs(root, kubernetes), "kubelet")); err != nil {
+		return fmt.Errorf("Kubernetes %s is not built yet: run 'sandbox build --kubernetes %[1]s' first", kubernetes)
 	}
 	return nil
 }

@@ -36,7 +36,13 @@ func main() {
 	case "kube-proxy":
 		command = proxy.NewProxyCommand()
 	case "kubelet":
-		command = kubelet.NewKubeletCommand(context.Background())
+		// Every version builds this file, and before 1.33 the function had no parameter.
+		switch create := any(kubelet.NewKubeletCommand).(type) {
+		case func(context.Context) *cobra.Command:
+			command = create(context.Background())
+		case func() *cobra.Command:
+			command = create()
+		}
 	default:
 		fmt.Fprintf(os.Stderr, "kube: no component named %q\n", name)
 		os.Exit(2)
