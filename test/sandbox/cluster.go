@@ -27,7 +27,12 @@ func cluster(l layout) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {
-		return errors.Join(err, writeFile(l.state("failed"), err.Error()))
+		err = errors.Join(err, writeFile(l.state("failed"), err.Error()))
+		if kept, keptErr := exists(l.state("keep")); !kept {
+			return errors.Join(err, keptErr)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		select {} // until 'sandbox down'
 	}
 	if err := writeFile(l.state("ready"), ""); err != nil {
 		return err

@@ -142,6 +142,31 @@ func TestLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"not ready in time": func(t *testing.T) {
+			if out, err := sandbox(t, "up", "--timeout", "1s").CombinedOutput(); err == nil {
+				t.Errorf("ready after a second: %s", out)
+			}
+		},
+		"not ready in time, and kept": func(t *testing.T) {
+			out, err := sandbox(t, "up", "--timeout", "1s", "--keep").CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "'sandbox down --name "+testCluster+"' ends it") {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if got := mustRun(t, sandbox(t, "status")); !strings.Contains(got, stateRoot+"/"+testCluster+"/logs") {
+				t.Errorf("status: %s", got)
+			}
+			for { // it becomes ready later
+				out, err := sandbox(t, "up").CombinedOutput()
+				if err == nil {
+					break
+				}
+				if !strings.Contains(string(out), "is being started") {
+					t.Fatalf("%v: %s", err, out)
+				}
+				time.Sleep(time.Second)
+			}
+			mustRun(t, sandbox(t, "down"))
+		},
 		"Ctrl-C while it starts": func(t *testing.T) {
 			up := sandbox(t, "up")
 			if err := up.Start(); err != nil {

@@ -22,8 +22,9 @@ import (
 const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
 
   build [--kubernetes 1.36] build what the cluster is made of (minutes, once)
-  up [--timeout 90s] [--nodes 2] [--kubernetes 1.36]
-                            start the cluster and wait until it is ready
+  up [--timeout 90s] [--nodes 2] [--kubernetes 1.36] [--keep]
+                            start the cluster and wait until it is ready; --keep keeps it
+                            running if it is not ready in time
      [--calico DIR [--manifest FILE]]
                             with Calico itself: DIR holds image archives ('docker save',
                             'crane pull'), FILE is Calico's manifest (DIR/calico.yaml)
@@ -100,6 +101,7 @@ type options struct {
 	args     []string
 
 	kubernetes string // its version, "" for the default
+	keep       bool   // keep a cluster that does not become ready
 }
 
 func parse(verb string, rest []string) (options, error) {
@@ -112,6 +114,7 @@ func parse(verb string, rest []string) (options, error) {
 		flags.StringVar(&o.calico, "calico", "", "")
 		flags.StringVar(&o.manifest, "manifest", "", "")
 		flags.IntVar(&o.nodes, "nodes", minNodes, "")
+		flags.BoolVar(&o.keep, "keep", false, "")
 	}
 	if verb == "up" || verb == "build" {
 		flags.StringVar(&o.kubernetes, "kubernetes", "", "")

@@ -51,7 +51,8 @@ func up(ctx context.Context, l layout, o options) error {
 	if err := makeState(l); err != nil {
 		return err
 	}
-	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes), l.keepKubernetes(programs)); err != nil {
+	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes), l.keepKubernetes(programs),
+		l.keepUnready(o.keep)); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -61,13 +62,29 @@ func up(ctx context.Context, l layout, o options) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.timeout, patience(images)))
 	defer cancel()
 	if err := waitReady(ctx, l); err != nil {
-		downCtx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		tail := lastWords(l)
-		return errors.Join(err, errors.New(tail), down(downCtx, l))
+		return errors.Join(err, errors.New(lastWords(l)), abandon(l, o.keep && !errors.Is(err, context.Canceled)))
 	}
 	fmt.Printf("cluster %s is up after %.1fs\nexport KUBECONFIG=%s\n", l.name, time.Since(began).Seconds(), l.kubeconfig())
 	return nil
+}
+
+// keepUnready stores whether the cluster continues without being ready.
+func (l layout) keepUnready(keep bool) error {
+	if !keep {
+		return nil
+	}
+	return writeFile(l.state("keep"), "")
+}
+
+// abandon takes a cluster down that is not ready in time, or says how to look at one that the user keeps.
+func abandon(l layout, keep bool) error {
+	if keep && supervisorPID(l) != 0 {
+		return fmt.Errorf("cluster %s is left running (--keep): 'sandbox status --name %[1]s' shows where to look, "+
+			"'sandbox down --name %[1]s' ends it", l.name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return down(ctx, l)
 }
 
 // makeState creates a cluster's folders. Another cluster that ends at this moment may remove the empty parent folder.
