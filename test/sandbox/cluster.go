@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/calico-probe/calico-probe/test/sandbox/cgroup"
 	"github.com/calico-probe/calico-probe/test/sandbox/pki"
 )
 
@@ -96,12 +97,16 @@ func startControlPlane(l layout, f *family) error {
 		"--service-account-key-file="+made("service-accounts.crt"), "--service-account-signing-key-file="+made("service-accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true")
-	f.keep("kube-controller-manager", bin+"/kube-controller-manager", "--kubeconfig="+made("controller-manager.kubeconfig"),
-		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file="+made("service-accounts.key"),
-		"--root-ca-file="+made("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr="+pods4+","+pods6,
-		"--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--service-cluster-ip-range="+services4+","+services6,
+	controllers := []string{bin + "/kube-controller-manager", "--kubeconfig=" + made("controller-manager.kubeconfig"),
+		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file=" + made("service-accounts.key"),
+		"--root-ca-file=" + made("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr=" + pods4 + "," + pods6,
+		"--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--service-cluster-ip-range=" + services4 + "," + services6,
 		"--bind-address=127.0.0.1", "--authentication-skip-lookup",
-		"--kube-api-qps=200", "--kube-api-burst=400") // its start alone makes a hundred calls
+		"--kube-api-qps=200", "--kube-api-burst=400"} // its start alone makes a hundred calls
+	if guestImages != "" {
+		controllers = append(controllers, "--node-monitor-grace-period=3m20s", "--node-startup-grace-period=10m")
+	}
+	f.keep("kube-controller-manager", controllers...)
 	f.keep("kube-scheduler", bin+"/kube-scheduler", "--kubeconfig="+made("scheduler.kubeconfig"), "--leader-elect=false",
 		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
 	return nil
@@ -110,6 +115,9 @@ func startControlPlane(l layout, f *family) error {
 // startNode starts a node's first process in new namespaces, creates its network and cgroups, and then lets it
 // continue.
 func startNode(l layout, f *family, m member) error {
+	if guestImages != "" {
+		return startMachine(l, f, m)
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("starting a node: %w", err)
@@ -133,7 +141,7 @@ func startNode(l layout, f *family, m member) error {
 			return err
 		}
 	}
-	if err := joinCgroups(l.cgroup(m.Name), pid); err != nil {
+	if err := cgroup.Join(l.cgroup(m.Name), pid); err != nil {
 		return err
 	}
 	if _, err := w.Write([]byte("go\n")); err != nil {

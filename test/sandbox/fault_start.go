@@ -319,3 +319,10 @@ func diverted(node, rule string) func(context.Context, lab) error {
 nft "add table ip ingress-agent; add chain ip ingress-agent out { type nat hook output priority -110; }
 add rule ip ingress-agent out `+rule+`"`)
 }
+
+// notFar removes the delay.
+const notFar = `if [ -e /run/far.pid ]; then kill -KILL $(cat /run/far.pid) 2>/dev/null || true; rm /run/far.pid; fi
+nft delete table ip far 2>/dev/null || true`
+
+// verbFar delays all packets from a node to an address: sandbox _far ADDRESS DELAY, in the node's namespaces.
+const verbFar = "_far"

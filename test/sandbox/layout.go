@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -66,8 +67,11 @@ func (l layout) keepSize(n int) error {
 	return writeFile(l.state("size"), strconv.Itoa(n))
 }
 
-// readSize loads it; without a running cluster it does nothing.
+// readSize loads it, and whether nodes are machines; without a running cluster it does nothing.
 func (l layout) readSize() {
+	if b, err := os.ReadFile(l.state("machines")); err == nil {
+		guestImages = string(b)
+	}
 	b, err := os.ReadFile(l.state("size"))
 	if n, bad := strconv.Atoi(string(b)); err == nil && bad == nil && n >= minNodes && n <= maxNodes {
 		size = n
@@ -83,6 +87,15 @@ func (l layout) keepKubernetes(programs string) error {
 		return fmt.Errorf("keeping the version of Kubernetes: %w", err)
 	}
 	return nil
+}
+
+// guestImages is the disk with the images of the nodes, if they are virtual machines.
+var guestImages string
+
+// keepMachines stores that disk for later verbs and processes.
+func (l layout) keepMachines(disk string) error {
+	guestImages = disk
+	return writeFile(l.state("machines"), disk)
 }
 
 // layout locates the files of one cluster.
@@ -126,3 +139,10 @@ func (m member) V6Name() string { return strings.ReplaceAll(m.IP6.String(), ":",
 // text.
 func (m member) PassiveTo4(peer member) bool { return m.IP4.String() < peer.IP4.String() }
 func (m member) PassiveTo6(peer member) bool { return m.IP6.String() < peer.IP6.String() }
+
+func writeFile(name, text string) error {
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", name, errors.Unwrap(err))
+	}
+	return nil
+}

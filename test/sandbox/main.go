@@ -17,17 +17,22 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/test/sandbox/build"
+	"github.com/calico-probe/calico-probe/test/sandbox/far"
 )
 
 const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
 
-  build [--kubernetes 1.36] build what the cluster is made of (minutes, once)
+  build [--kubernetes 1.36] [--machines]
+                            build what the cluster is made of (minutes, once)
   up [--timeout 90s] [--nodes 2] [--kubernetes 1.36] [--keep]
                             start the cluster and wait until it is ready; --keep keeps it
                             running if it is not ready in time
      [--calico DIR [--manifest FILE]]
                             with Calico itself: DIR holds image archives ('docker save',
                             'crane pull'), FILE is Calico's manifest (DIR/calico.yaml)
+     [--machines]           nodes are virtual machines: thirty times slower, with a kernel
+                            and a systemd of their own (README.md)
+  reboot NODE               reboot a node that is a machine, and wait until it is ready
   down                      stop it; nothing stays behind
   status                    what runs, and where its logs are
   kubeconfig                print the path of the client configuration
@@ -98,6 +103,7 @@ type options struct {
 	calico   string // folder with the image archives of Calico itself
 	manifest string // Calico's manifest
 	nodes    int    // number of nodes
+	machines bool   // nodes are virtual machines
 	args     []string
 
 	kubernetes string // its version, "" for the default
@@ -109,6 +115,9 @@ func parse(verb string, rest []string) (options, error) {
 	flags := flag.NewFlagSet("sandbox "+verb, flag.ContinueOnError)
 	flags.SetOutput(new(strings.Builder)) // we print one line instead
 	flags.StringVar(&o.name, "name", "default", "")
+	if verb == "up" || verb == "build" {
+		flags.BoolVar(&o.machines, "machines", false, "")
+	}
 	if verb == "up" {
 		flags.DurationVar(&o.timeout, "timeout", 0, "")
 		flags.StringVar(&o.calico, "calico", "", "")
@@ -132,6 +141,9 @@ func parse(verb string, rest []string) (options, error) {
 	if err := build.CheckKubernetes(o.kubernetes); err != nil {
 		return o, badUsage("--kubernetes: %w", err)
 	}
+	if verb == "up" && o.machines && o.kubernetes != "" {
+		return o, badUsage("--machines: its disk has the default version of Kubernetes only, so leave out --kubernetes")
+	}
 	if verb == "up" && (o.nodes < minNodes || o.nodes > maxNodes) {
 		return o, badUsage("--nodes %d: a cluster has %d to %d", o.nodes, minNodes, maxNodes)
 	}
@@ -143,7 +155,7 @@ func parse(verb string, rest []string) (options, error) {
 
 // verbs maps each verb to its function.
 var verbs = map[string]func(context.Context, layout, options) error{
-	"build":      func(ctx context.Context, _ layout, o options) error { return buildVerb(ctx, o.kubernetes) },
+	"build":      func(ctx context.Context, _ layout, o options) error { return buildVerb(ctx, o) },
 	"up":         up,
 	"down":       func(ctx context.Context, l layout, _ options) error { return down(ctx, l) },
 	"status":     func(_ context.Context, l layout, _ options) error { return status(l) },
@@ -151,6 +163,7 @@ var verbs = map[string]func(context.Context, layout, options) error{
 	"exec":       func(ctx context.Context, l layout, o options) error { return execOn(ctx, l, o.args) },
 	"ssh-config": func(_ context.Context, l layout, _ options) error { return sshConfig(l) },
 	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // for ssh-config
+	"reboot":     func(ctx context.Context, l layout, o options) error { return reboot(ctx, l, o.args) },
 	"load":       func(ctx context.Context, l layout, o options) error { return load(ctx, l, o.args) },
 	"felix":      func(_ context.Context, l layout, o options) error { return felix(l, o.args) },
 	"init-hang":  func(ctx context.Context, l layout, o options) error { return initHang(ctx, l, o.args) },
@@ -160,7 +173,7 @@ var verbs = map[string]func(context.Context, layout, options) error{
 	verbReap:      func(_ context.Context, l layout, _ options) error { return reap(l) },
 	verbCluster:   func(_ context.Context, l layout, _ options) error { return cluster(l) },
 	verbNode:      func(_ context.Context, l layout, o options) error { return joinNode(l, o.args) },
-	verbFar:       func(_ context.Context, _ layout, o options) error { return far(o.args) },
+	verbFar:       func(_ context.Context, _ layout, o options) error { return far.Run(o.args) },
 	verbNodeInit:  func(_ context.Context, l layout, o options) error { return nodeInit(l, o.args) },
 }
 

@@ -27,22 +27,28 @@ func nodeInit(l layout, args []string) error {
 	select {}
 }
 
-func startDaemons(l layout, m member) error {
+// nodeKeys returns the node's keys, by their paths on the node: for its components, and for sshd.
+func nodeKeys(l layout, m member) (map[string][]byte, error) {
 	keys := map[string][]byte{}
 	for from, to := range map[string]string{
-		"ca.crt": "ca.crt", m.Name + ".crt": "kubelet.crt", m.Name + ".key": "kubelet.key",
-		m.Name + ".kubeconfig": "kubelet.kubeconfig", "kube-proxy.kubeconfig": "kube-proxy.kubeconfig",
+		"pki/ca.crt": "/etc/kubernetes/ca.crt", "pki/" + m.Name + ".crt": "/etc/kubernetes/kubelet.crt",
+		"pki/" + m.Name + ".key": "/etc/kubernetes/kubelet.key", "pki/kube-proxy.kubeconfig": "/etc/kubernetes/kube-proxy.kubeconfig",
+		"pki/" + m.Name + ".kubeconfig": "/etc/kubernetes/kubelet.kubeconfig",
+		"ssh/" + m.Name:                 sshHostKey, "ssh/id.pub": sshUserKey,
 	} {
-		b, err := os.ReadFile(l.state("pki", from))
+		b, err := os.ReadFile(l.state(from))
 		if err != nil {
-			return fmt.Errorf("reading the node's keys: %w", err)
+			return nil, fmt.Errorf("reading the node's keys: %w", err)
 		}
-		keys["/etc/kubernetes/"+to] = b
+		keys[to] = b
 	}
-	hostKey, hostErr := os.ReadFile(l.state("ssh", m.Name))
-	userKey, userErr := os.ReadFile(l.state("ssh", "id.pub"))
-	if err := errors.Join(hostErr, userErr); err != nil {
-		return fmt.Errorf("reading the node's keys: %w", err)
+	return keys, nil
+}
+
+func startDaemons(l layout, m member) error {
+	keys, err := nodeKeys(l, m)
+	if err != nil {
+		return err
 	}
 	if err := makeRoot(l, m); err != nil {
 		return err
@@ -53,13 +59,16 @@ func startDaemons(l layout, m member) error {
 	if err := forward(); err != nil {
 		return err
 	}
+	if err := errors.Join(writeConfigs(m), writeSSH()); err != nil {
+		return err
+	}
 	for name, b := range keys {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			return fmt.Errorf("writing the node's keys: %w", err)
 		}
 	}
-	if err := errors.Join(writeConfigs(m), writeSSH(hostKey, userKey)); err != nil {
-		return err
+	if err := os.Chmod(sshUserKey, 0o644); err != nil { // sshd reads it as the user
+		return fmt.Errorf("writing the node's keys: %w", err)
 	}
 	if err := os.Setenv("PATH", kubernetesOnNode+":/opt/sandbox/bin:/usr/sbin:/usr/bin"); err != nil {
 		return err
@@ -67,34 +76,42 @@ func startDaemons(l layout, m member) error {
 	return serve(l, m)
 }
 
-func writeConfigs(m member) error {
+// nodeConfigs returns the node's configuration by its paths, and the names of its CNI plugins besides their own.
+func nodeConfigs(m member, calico bool) (files, plugins map[string]string, err error) {
 	configs := map[string]string{
 		"containerd.toml": "/etc/containerd/config.toml", "kubelet.yaml": "/var/lib/kubelet/config.yaml",
 		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
 	}
-	links := map[string]string{}
+	plugins = map[string]string{}
+	if !calico { // stand-ins have the names of Calico's plugins
+		configs["10-calico.conflist"] = "/etc/cni/net.d/10-calico.conflist"
+		configs["bird.cfg"], configs["bird6.cfg"] = "/var/lib/calico/sandbox/bird.cfg", "/var/lib/calico/sandbox/bird6.cfg"
+		plugins["calico"], plugins["calico-ipam"] = "ptp", "host-local"
+	}
+	files = map[string]string{"/etc/machine-id": fmt.Sprintf("%032x\n", m.IP4.AsSlice())}
+	for name, to := range configs {
+		if files[to], err = render(name, settingOf(m)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return files, plugins, nil
+}
+
+func writeConfigs(m member) error {
 	calico, err := exists(calicoArchives)
 	if err != nil {
 		return err
 	}
-	if !calico { // stand-ins have the names of Calico's plugins
-		configs["10-calico.conflist"] = "/etc/cni/net.d/10-calico.conflist"
-		configs["bird.cfg"], configs["bird6.cfg"] = "/var/lib/calico/sandbox/bird.cfg", "/var/lib/calico/sandbox/bird6.cfg"
-		links["calico"], links["calico-ipam"] = "ptp", "host-local"
+	files, links, err := nodeConfigs(m, calico)
+	if err != nil {
+		return err
 	}
-	for name, to := range configs {
-		text, err := render(name, settingOf(m))
-		if err != nil {
-			return err
-		}
+	for to, text := range files {
 		if err := writeFile(to, text); err != nil {
 			return err
 		}
 	}
-	if err := writeFile("/etc/machine-id", fmt.Sprintf("%032x\n", m.IP4.AsSlice())); err != nil {
-		return err
-	}
-	plugins, err := os.ReadDir("/usr/lib/cni")
+	plugins, err := os.ReadDir(cniPlugins)
 	if err != nil {
 		return fmt.Errorf("looking for CNI plugins: %w", err)
 	}
@@ -102,12 +119,15 @@ func writeConfigs(m member) error {
 		links[p.Name()] = p.Name()
 	}
 	for name, plugin := range links {
-		if err := os.Symlink("/usr/lib/cni/"+plugin, "/opt/cni/bin/"+name); err != nil {
+		if err := os.Symlink(filepath.Join(cniPlugins, plugin), "/opt/cni/bin/"+name); err != nil {
 			return fmt.Errorf("installing CNI plugins: %w", err)
 		}
 	}
 	return nil
 }
+
+// cniPlugins is where Debian's package installs the CNI plugins.
+const cniPlugins = "/usr/lib/cni"
 
 // serve starts the node's daemons. It imports the images before the kubelet needs them: otherwise the kubelet would
 // report them as missing and wait ten seconds.

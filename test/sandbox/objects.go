@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/machine"
 )
 
 // objects writes the cluster's contents to its API.
@@ -96,6 +98,9 @@ func (o *objects) applyAll(ctx context.Context, name string, text []byte) error 
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, obj := range objs {
+		if guestImages != "" {
+			machine.Stretch(obj.Object)
+		}
 		if err := o.applyOne(ctx, obj); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

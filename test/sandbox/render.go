@@ -70,10 +70,11 @@ type setting struct {
 	Pause   string
 	DNS     string
 	StandIn bool // the stand-in for Calico
+	Machine bool // nodes are virtual machines
 }
 
 func settingOf(m member) setting {
-	s := setting{Me: m, Members: members(), Pause: build.Pause, DNS: dns4}
+	s := setting{Me: m, Members: members(), Pause: build.Pause, DNS: dns4, Machine: guestImages != ""}
 	for _, o := range members() {
 		if o.Name != m.Name {
 			s.Peers = append(s.Peers, o)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/cgroup"
 )
 
 // makeRoot creates the node's root on a tmpfs and enters it. So every path is that of a real node, and nothing is
@@ -49,10 +51,6 @@ func makeRoot(l layout, m member) error {
 func mountSystem(root string, l layout, m member) error {
 	at := func(p string) string { return filepath.Join(root, p) }
 	bin, err := cache()
-	if err != nil {
-		return err
-	}
-	all, err := hierarchies()
 	if err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func mountSystem(root string, l layout, m member) error {
 			return fmt.Errorf("mounting /sys/fs/bpf: %w", err)
 		}
 	}
-	if err := mountCgroups(at("sys/fs/cgroup"), all); err != nil {
+	if err := cgroup.Mount(at("sys/fs/cgroup")); err != nil {
 		return err
 	}
 	return makeDev(at("dev"))

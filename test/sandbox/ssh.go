@@ -15,7 +15,11 @@ import (
 // Every node has a real sshd with its own host key. It admits two users with one key: root, and ops, who may not become
 // root. The state folder has what a client needs.
 
-const sshUser = "ops"
+const (
+	sshUser    = "ops"
+	sshHostKey = "/etc/ssh/host_key"
+	sshUserKey = "/etc/ssh/authorized_keys"
+)
 
 // makeSSHKeys creates the users' key and the nodes' host keys.
 func makeSSHKeys(l layout) error {
@@ -42,8 +46,8 @@ func makeSSHKeys(l layout) error {
 // sshd is the daemon's configuration. Accounts come from /etc/passwd only.
 const sshd = `ListenAddress 0.0.0.0
 ListenAddress ::
-HostKey /etc/ssh/host_key
-AuthorizedKeysFile /etc/ssh/authorized_keys
+HostKey ` + sshHostKey + `
+AuthorizedKeysFile ` + sshUserKey + `
 PermitRootLogin prohibit-password
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -51,8 +55,8 @@ UsePAM no
 PidFile none
 `
 
-// writeSSH writes the files that sshd needs on a node; host and user are keys of makeSSHKeys.
-func writeSSH(host, user []byte) error {
+// writeSSH writes the files that sshd needs on a node, without its keys.
+func writeSSH() error {
 	for _, dir := range []string{"/etc/ssh", "/run/sshd", "/home/" + sshUser} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("preparing sshd: %w", err)
@@ -67,8 +71,6 @@ func writeSSH(host, user []byte) error {
 		os.Chown("/home/"+sshUser, 61000, 61000),
 		os.Chmod("/tmp", 0o1777),
 		os.WriteFile("/etc/shadow", []byte("root:*:::::::\n"), 0o600), // without it, sshd treats root as locked
-		os.WriteFile("/etc/ssh/host_key", host, 0o600),
-		os.WriteFile("/etc/ssh/authorized_keys", user, 0o644),
 		os.WriteFile("/etc/ssh/sshd_config", []byte(sshd), 0o600),
 	)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/calico-probe/calico-probe/test/sandbox/cgroup"
 	"github.com/calico-probe/calico-probe/test/sandbox/pki"
 )
 
@@ -165,7 +166,7 @@ func removeState(l layout) error {
 	for {
 		var last error
 		for _, m := range members() {
-			if err := removeCgroups(l.cgroup(m.Name)); err != nil {
+			if err := cgroup.Remove(l.cgroup(m.Name)); err != nil {
 				last = err
 			}
 		}

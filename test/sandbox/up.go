@@ -45,6 +45,10 @@ func up(ctx context.Context, l layout, o options) error {
 	if err := build.Built(root, o.kubernetes); err != nil {
 		return err
 	}
+	disk, err := machineImages(ctx, o.machines, images)
+	if err != nil {
+		return err
+	}
 	if err := removeState(l); err != nil { // of a cluster whose cleaner was killed too
 		return err
 	}
@@ -52,7 +56,7 @@ func up(ctx context.Context, l layout, o options) error {
 		return err
 	}
 	if err := errors.Join(l.keepCalico(images, manifest), l.keepSize(o.nodes), l.keepKubernetes(programs),
-		l.keepUnready(o.keep)); err != nil {
+		l.keepUnready(o.keep), l.keepMachines(disk)); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -106,6 +110,9 @@ func makeState(l layout) error {
 // patience is how long the cluster may take to become ready. Every node unpacks hundreds of megabytes of Calico's
 // images, and Calico's start waits for the API several times.
 func patience(images string) time.Duration {
+	if guestImages != "" {
+		return 15 * time.Minute
+	}
 	if images != "" {
 		return 5 * time.Minute
 	}
@@ -237,6 +244,10 @@ func status(l layout) error {
 	}
 	fmt.Printf("cluster %s: supervisor %d\nkubeconfig %s\nlogs %s\n", l.name, pid, l.kubeconfig(), l.state("logs"))
 	for _, m := range members() {
+		if guestImages != "" {
+			fmt.Printf("%s: %s, %s, a virtual machine\n", m.Name, m.IP4, m.IP6)
+			continue
+		}
 		init, err := nodePID(l, m.Name)
 		if err != nil {
 			fmt.Printf("%s: not running\n", m.Name)

@@ -19,7 +19,7 @@ import (
 )
 
 // buildVerb builds the cluster's programs and images into the cache.
-func buildVerb(ctx context.Context, kubernetes string) error {
+func buildVerb(ctx context.Context, o options) error {
 	root, err := cache()
 	if err != nil {
 		return err
@@ -32,7 +32,10 @@ func buildVerb(ctx context.Context, kubernetes string) error {
 		}
 		repo = filepath.Dir(filepath.Dir(exe))
 	}
-	return build.Run(ctx, repo, root, kubernetes)
+	if err := build.Run(ctx, repo, root, o.kubernetes); err != nil || !o.machines {
+		return err
+	}
+	return buildMachines(ctx, root)
 }
 
 // nodePID returns a node's first process, in the machine's PID namespace.
@@ -51,6 +54,9 @@ func nodePID(l layout, node string) (int, error) {
 
 // inside returns a command in all namespaces of a node.
 func inside(ctx context.Context, l layout, node string, argv []string) (*exec.Cmd, error) {
+	if guestImages != "" {
+		return insideMachine(ctx, l, node, argv)
+	}
 	pid, err := nodePID(l, node)
 	if err != nil {
 		return nil, err

@@ -185,6 +185,15 @@ func fingerprint(repo string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
+// Version identifies the sources that Run has built in root.
+func Version(root string) (string, error) {
+	have, err := os.ReadFile(filepath.Join(root, stampFile))
+	if err != nil {
+		return "", fmt.Errorf("reading what is built: %w", err)
+	}
+	return string(have), nil
+}
+
 // Built returns an error if a version of Kubernetes, or everything, is not built.
 func Built(root, kubernetes string) error {
 	if _, err := os.Stat(filepath.Join(root, stampFile)); err != nil {

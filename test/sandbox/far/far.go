@@ -1,4 +1,5 @@
-package main
+// Package far puts an address far away from a node of the sandbox: Run delays all packets to it.
+package far
 
 import (
 	"errors"
@@ -11,22 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbFar delays all packets from a node to an address: sandbox _far ADDRESS DELAY, in the node's namespaces.
-const verbFar = "_far"
-
-// far routes packets for an IPv4 address through a tun device, holds each for the delay, and sends it through eth0,
-// like a long link. This kernel has no netem.
-func far(args []string) error {
+// Run takes an IPv4 address and a delay. It routes packets for the address through a tun device, holds each for the
+// delay, and sends it through eth0, like a long link. This kernel has no netem.
+func Run(args []string) error {
 	if len(args) != 2 {
-		return badUsage("%s takes an address and a delay", verbFar)
+		return errors.New("name an address and a delay")
 	}
 	to, err := netip.ParseAddr(args[0])
 	if err != nil {
-		return badUsage("%s: %w", verbFar, err)
+		return err
 	}
 	delay, err := time.ParseDuration(args[1])
 	if err != nil {
-		return badUsage("%s: %w", verbFar, err)
+		return err
 	}
 	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 	if err != nil {
@@ -97,7 +95,3 @@ func passSlowly(tun *os.File, raw int, to netip.Addr, delay time.Duration) error
 
 // farMark marks delayed packets.
 const farMark = 0x66
-
-// notFar removes the delay.
-const notFar = `if [ -e /run/far.pid ]; then kill -KILL $(cat /run/far.pid) 2>/dev/null || true; rm /run/far.pid; fi
-nft delete table ip far 2>/dev/null || true`

@@ -1,4 +1,6 @@
-package main
+// Package cgroup gives each node of the sandbox a folder in the machine's cgroups: Join moves a process there, Mount
+// shows it to the node as the root of its cgroups, and Remove removes it. It supports cgroup v1 and v2; v2 is untested.
+package cgroup
 
 import (
 	"errors"
@@ -12,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const cgroupRoot = "/sys/fs/cgroup"
+const root = "/sys/fs/cgroup"
 
 // unified reports whether the machine has cgroup v2, one hierarchy for everything.
 func unified() bool {
 	var st unix.Statfs_t
-	return unix.Statfs(cgroupRoot, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
+	return unix.Statfs(root, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
 // hierarchy is a mounted hierarchy of cgroup v1: its folder and mount options.
@@ -36,7 +38,7 @@ func hierarchies() ([]hierarchy, error) {
 		if options == "" {
 			continue
 		}
-		dir := filepath.Join(cgroupRoot, strings.TrimPrefix(options, "name="))
+		dir := filepath.Join(root, strings.TrimPrefix(options, "name="))
 		if _, err := os.Stat(dir); err == nil {
 			out = append(out, hierarchy{dir, options})
 		}
@@ -44,11 +46,11 @@ func hierarchies() ([]hierarchy, error) {
 	return out, nil
 }
 
-// joinCgroups creates a folder with that name in every hierarchy, and moves the process there.
-func joinCgroups(name string, pid int) error {
+// Join creates a folder with that name in every hierarchy, and moves the process there.
+func Join(name string, pid int) error {
 	if unified() {
 		// Untested: our machines have cgroup v1.
-		dir := filepath.Join(cgroupRoot, name)
+		dir := filepath.Join(root, name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making cgroup %s: %w", dir, err)
 		}
@@ -84,9 +86,9 @@ func joinCgroups(name string, pid int) error {
 	return nil
 }
 
-// removeCgroups removes the folder with that name from every hierarchy, deepest first.
-func removeCgroups(name string) error {
-	dirs := []string{filepath.Join(cgroupRoot, name)}
+// Remove removes the folder with that name from every hierarchy, deepest first.
+func Remove(name string) error {
+	dirs := []string{filepath.Join(root, name)}
 	if !unified() {
 		all, err := hierarchies()
 		if err != nil {
@@ -116,9 +118,9 @@ func removeCgroups(name string) error {
 	return errors.Join(errs...)
 }
 
-// mountCgroups mounts the hierarchies below dir as this cgroup namespace sees them, with the node's own folder as their
+// Mount mounts the hierarchies below dir as this cgroup namespace sees them, with the node's own folder as their
 // root.
-func mountCgroups(dir string, all []hierarchy) error {
+func Mount(dir string) error {
 	if unified() {
 		if err := unix.Mount("cgroup2", dir, "cgroup2", 0, ""); err != nil {
 			return fmt.Errorf("mounting cgroup2: %w", err)
@@ -136,6 +138,10 @@ func mountCgroups(dir string, all []hierarchy) error {
 			return fmt.Errorf("reading cgroup controllers: %w", err)
 		}
 		return writeFile(filepath.Join(dir, "cgroup.subtree_control"), "+"+strings.Join(strings.Fields(string(b)), " +"))
+	}
+	all, err := hierarchies()
+	if err != nil {
+		return err
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mounting %s: %w", dir, err)
