@@ -179,8 +179,8 @@ func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	return r
 }
 
-// legacyInterface returns the interface that an entry compares, "" = any. The mask covers the bytes that it compares: an
-// exact name with the zero byte at its end.
+// legacyInterface returns the interface that an entry compares, "" = any. The mask covers the bytes that it compares:
+// an exact name with the zero byte at its end.
 func legacyInterface(name, mask []byte) string {
 	compared := 0
 	for compared < len(mask) && mask[compared] != 0 {

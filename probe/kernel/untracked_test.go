@@ -81,7 +81,8 @@ func TestLegacyUntracked(t *testing.T) {
 	copy(entries[16:], "eth0")
 	copy(entries[48:], []byte{255, 255, 255, 255, 255})
 	if got, err := legacyUntracked(legacy4, info, entries); err != nil || len(got) != 1 || got[0].Partly ||
-		!got[0].Passes("prerouting", "eth0", "") || got[0].Passes("prerouting", "cali1", "") || got[0].Passes("output", "", "eth0") {
+		!got[0].Passes("prerouting", "eth0", "") || got[0].Passes("prerouting", "cali1", "") ||
+		got[0].Passes("output", "", "eth0") {
 		t.Errorf("of an interface: %v %v", got, err)
 	}
 	clear(entries[16:80])

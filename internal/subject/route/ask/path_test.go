@@ -50,7 +50,8 @@ func TestMatchUntracked(t *testing.T) {
 		{text: "default/web 10.244.1.2", kind: "pod", to: netip.MustParseAddrPort("10.244.1.2:8080"), out: "cali1",
 			protos: []int{node.ProtoTCP}},
 	}
-	at := here{pods: []netip.Addr{netip.MustParseAddr("10.244.1.2")}, podInterfaces: []string{"cali1"}, uplinks: []string{"eth0"}}
+	at := here{pods: []netip.Addr{netip.MustParseAddr("10.244.1.2")}, podInterfaces: []string{"cali1"},
+		uplinks: []string{"eth0"}}
 	rule := kernel.PacketRule{Family: 4, Table: "raw", Chain: "PREROUTING", To: prefix("10.96.0.10/32"),
 		Proto:   node.ProtoUDP,
 		ToPorts: [2]int{53, 53}}
@@ -59,13 +60,14 @@ func TestMatchUntracked(t *testing.T) {
 		rule kernel.PacketRule
 		want probe.Status
 	}{
-		"the Service":   {rule, probe.Fail},
-		"all UDP":       {kernel.PacketRule{Proto: node.ProtoUDP}, probe.Fail},
-		"from pods":     {kernel.PacketRule{From: prefix("10.244.0.0/16")}, probe.Fail},
-		"from others":   {with(func(r *kernel.PacketRule) { r.From = prefix("192.168.0.0/16") }), ""},
-		"another port":  {with(func(r *kernel.PacketRule) { r.ToPorts = [2]int{123, 123} }), ""},
-		"a pod":         {kernel.PacketRule{To: prefix("10.244.1.0/24"), Hook: "output"}, probe.Warn},
-		"a pod's port":  {kernel.PacketRule{To: prefix("10.244.1.0/24"), ToPorts: [2]int{8080, 8080}, In: "eth0"}, probe.Warn},
+		"the Service":  {rule, probe.Fail},
+		"all UDP":      {kernel.PacketRule{Proto: node.ProtoUDP}, probe.Fail},
+		"from pods":    {kernel.PacketRule{From: prefix("10.244.0.0/16")}, probe.Fail},
+		"from others":  {with(func(r *kernel.PacketRule) { r.From = prefix("192.168.0.0/16") }), ""},
+		"another port": {with(func(r *kernel.PacketRule) { r.ToPorts = [2]int{123, 123} }), ""},
+		"a pod":        {kernel.PacketRule{To: prefix("10.244.1.0/24"), Hook: "output"}, probe.Warn},
+		"a pod's port": {kernel.PacketRule{To: prefix("10.244.1.0/24"), ToPorts: [2]int{8080, 8080},
+			In: "eth0"}, probe.Warn},
 		"IPv6":          {with(func(r *kernel.PacketRule) { r.Family, r.To = 6, netip.Prefix{} }), ""},
 		"on conditions": {with(func(r *kernel.PacketRule) { r.Partly = true }), probe.Info},
 
@@ -74,8 +76,10 @@ func TestMatchUntracked(t *testing.T) {
 		"of pods":                 {kernel.PacketRule{Proto: node.ProtoTCP, Hook: "prerouting", In: "cali*"}, probe.Fail},
 		"of containers":           {kernel.PacketRule{Proto: node.ProtoTCP, Hook: "prerouting", In: "docker*"}, ""},
 		"replies":                 {kernel.PacketRule{Proto: node.ProtoUDP, Hook: "prerouting", In: "eth0"}, probe.Fail},
-		"replies to pods":         {kernel.PacketRule{Hook: "prerouting", In: "eth0", To: prefix("10.244.1.0/24")}, probe.Fail},
-		"of a web server":         {kernel.PacketRule{Proto: node.ProtoTCP, Hook: "prerouting", In: "eth0", ToPorts: [2]int{80, 80}}, ""},
+		"replies to pods": {kernel.PacketRule{Hook: "prerouting", In: "eth0",
+			To: prefix("10.244.1.0/24")}, probe.Fail},
+		"of a web server": {kernel.PacketRule{Proto: node.ProtoTCP, Hook: "prerouting", In: "eth0",
+			ToPorts: [2]int{80, 80}}, ""},
 		"of a far network": {kernel.PacketRule{Hook: "prerouting", In: "eth0", From: prefix("192.0.2.0/24"),
 			To: prefix("10.244.1.0/24")}, ""},
 	} {
