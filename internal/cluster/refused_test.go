@@ -16,13 +16,20 @@ func TestReadRefused(t *testing.T) {
 	t.Parallel()
 	event := func(reason, by, kind, name, says string, age time.Duration) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q},"reason":%q,"message":%q,"source":{"component":%q},`+
-			`"involvedObject":{"kind":%q,"namespace":"shop","name":%q,"uid":%q},"lastTimestamp":%q}`, name, reason, says, by, kind, name,
-			name, time.Now().Add(-age).UTC().Format(time.RFC3339))
+			`"involvedObject":{"kind":%q,"namespace":"shop","name":%q,"uid":%q},"lastTimestamp":%q}`, name, reason, says, by,
+			kind, name, name, time.Now().Add(-age).UTC().Format(time.RFC3339))
 	}
 	const quota = `Error creating: pods "web-1-x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=2, limited: pods=2`
+	ofSet := func(name string) string {
+		return event(eventNotCreated, "replicaset-controller", "ReplicaSet", name, quota, time.Minute)
+	}
+	ofAgent := func() string {
+		return event(eventNotCreated, SetController, "DaemonSet", "agent", "Error creating: no", time.Minute)
+	}
 	const failing = `"conditions":[{"type":"ReplicaFailure","status":"True"}]`
 	deployment := func(name, replicas, status string) string {
-		return `{"metadata":{"namespace":"shop","name":"` + name + `"},"spec":{"replicas":` + replicas + `},"status":{` + status + `}}`
+		return `{"metadata":{"namespace":"shop","name":"` + name + `"},"spec":{"replicas":` + replicas +
+			`},"status":{` + status + `}}`
 	}
 	set := func(wanted, has int) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"agent"},"status":{"desiredNumberScheduled":%d,"currentNumberScheduled":%d}}`,
@@ -32,23 +39,24 @@ func TestReadRefused(t *testing.T) {
 		failed, created, deployments, sets string
 		want                               string // KIND NAME LACKS: TEXT
 	}{
-		"a Deployment": {failed: event(eventNotCreated, "replicaset-controller", "ReplicaSet", "web-6d4b", quota, time.Minute),
+		"a Deployment": {failed: ofSet("web-6d4b"),
 			deployments: deployment("web", "3", `"replicas":2,`+failing),
 			want:        "Deployment web 1: exceeded quota: team, requested: pods=1, used: pods=2, limited: pods=2"},
-		"near: it has its pods": {failed: event(eventNotCreated, "replicaset-controller", "ReplicaSet", "web-6d4b", quota, time.Minute),
+		"near: it has its pods": {failed: ofSet("web-6d4b"),
 			deployments: deployment("web", "3", `"replicas":3`)},
-		"near: scaled to none": {failed: event(eventNotCreated, "replicaset-controller", "ReplicaSet", "web-6d4b", quota, time.Minute),
+		"near: scaled to none": {failed: ofSet("web-6d4b"),
 			deployments: deployment("web", "0", failing)},
-		"of another's name": {failed: event(eventNotCreated, "replicaset-controller", "ReplicaSet", "web-api-6d4b", quota, time.Minute),
+		"of another's name": {failed: ofSet("web-api-6d4b"),
 			deployments: deployment("web", "3", `"replicas":3`),
 			want:        "ReplicaSet web-api-6d4b 0: exceeded quota: team, requested: pods=1, used: pods=2, limited: pods=2"},
 		"a StatefulSet": {failed: event(eventNotCreated, "statefulset-controller", "StatefulSet", "db",
 			`create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: failed quota: team: must specify limits.cpu`, time.Minute),
 			want: "StatefulSet db 0: failed quota: team: must specify limits.cpu"},
-		"near: created since": {failed: event(eventNotCreated, "statefulset-controller", "StatefulSet", "db", quota, time.Minute),
+		"near: created since": {failed: event(eventNotCreated, "statefulset-controller", "StatefulSet", "db",
+			quota, time.Minute),
 			created: event(eventCreated, "statefulset-controller", "StatefulSet", "db", "create Pod db-0", time.Second)},
-		"a DaemonSet":           {failed: event(eventNotCreated, SetController, "DaemonSet", "agent", "Error creating: no", time.Minute), sets: set(2, 1), want: "DaemonSet agent 1: no"},
-		"near: a DaemonSet has": {failed: event(eventNotCreated, SetController, "DaemonSet", "agent", "Error creating: no", time.Minute), sets: set(2, 2)},
+		"a DaemonSet":           {failed: ofAgent(), sets: set(2, 1), want: "DaemonSet agent 1: no"},
+		"near: a DaemonSet has": {failed: ofAgent(), sets: set(2, 2)},
 		"near: long ago":        {failed: event(eventNotCreated, "job-controller", "Job", "once", quota, time.Hour)},
 		"near: of a tenant":     {failed: event(eventNotCreated, "tenant", "Job", "once", quota, time.Minute)},
 		"near: none":            {},
