@@ -134,7 +134,7 @@ type ofNodes struct {
 // Installation describes the controllers that create Calico's pods.
 type Installation struct {
 	Controllers   Read[[]corev1.Pod] // of calico-kube-controllers
-	Refused       Read[[]Unmade]    // workloads whose new pods the API server refuses
+	Refused       Read[[]Unmade]     // workloads whose new pods the API server refuses
 	NoControllers Read[string]       // why a Deployment that wants a pod has none
 	Sets          Read[[]CalicoSet]  // read if a node has no calico-node pod, else nil
 }
