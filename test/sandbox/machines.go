@@ -106,7 +106,8 @@ func machineFiles(l layout, m member, calico bool) (map[string]machine.File, err
 	}
 	texts["/etc/hostname"] = m.Name + "\n"
 	texts["/etc/ssh/sshd_config"] = sshd
-	texts["/etc/default/kubelet"] = fmt.Sprintf("KUBELET_EXTRA_ARGS=--hostname-override=%s --node-ip=%s,%s\n", m.Name, m.IP4, m.IP6)
+	texts["/etc/default/kubelet"] = fmt.Sprintf("KUBELET_EXTRA_ARGS=--housekeeping-interval=60s "+
+		"--hostname-override=%s --node-ip=%s,%s\n", m.Name, m.IP4, m.IP6)
 	for name, text := range texts {
 		files[name] = machine.Text(text)
 	}

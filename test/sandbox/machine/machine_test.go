@@ -43,12 +43,12 @@ func TestInitramfs(t *testing.T) {
 }
 
 func TestStretch(t *testing.T) {
-	probe := map[string]any{"timeoutSeconds": 10.0, "periodSeconds": 100.0}
+	probe := map[string]any{"timeoutSeconds": 10.0, "periodSeconds": 200.0}
 	object := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
 		"containers": []any{map[string]any{"livenessProbe": probe}},
 	}}}}
 	Stretch(object)
-	if probe["timeoutSeconds"] != 60.0 || probe["periodSeconds"] != 100.0 || probe["failureThreshold"] != 10.0 {
+	if probe["timeoutSeconds"] != 120.0 || probe["periodSeconds"] != 200.0 || probe["failureThreshold"] != 10.0 {
 		t.Errorf("stretched to %v", probe)
 	}
 	Stretch(map[string]any{"kind": "ConfigMap"})

@@ -3,8 +3,8 @@ package machine
 // The probes of pods on guests, in seconds and numbers. Calico's own give calico-node a minute, in which a guest does
 // not even finish its start.
 var probes = map[string]map[string]float64{
-	"livenessProbe":  {"initialDelaySeconds": 120, "periodSeconds": 60, "timeoutSeconds": 60, "failureThreshold": 10},
-	"readinessProbe": {"periodSeconds": 30, "timeoutSeconds": 60, "failureThreshold": 3},
+	"livenessProbe":  {"initialDelaySeconds": 120, "periodSeconds": 180, "timeoutSeconds": 120, "failureThreshold": 10},
+	"readinessProbe": {"periodSeconds": 60, "timeoutSeconds": 60, "failureThreshold": 3},
 	"startupProbe":   {"periodSeconds": 30, "timeoutSeconds": 60, "failureThreshold": 40},
 }
 
