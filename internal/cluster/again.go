@@ -54,10 +54,7 @@ func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	if err != nil || lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.Equal(before.Spec.RenewTime) {
 		return nil
 	}
-	every := LeaseOver / leaseRenewals
-	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
-		every = time.Duration(*seconds) * time.Second / leaseRenewals
-	}
+	every := leaseDuration(lease) / leaseRenewals
 	now := *s
 	now.Read = time.Now()
 	now.Now = s.Now.Add(now.Read.Sub(s.Read))

@@ -3,25 +3,40 @@ package cluster
 import (
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A kubelet renews its lease every 10 s, and the lease lasts 40 s (the kubelet's defaults). With any settings, it
-// renews four times within one duration.
+// A kubelet renews its lease four times within its duration, which is 40 s by default. A node writes its own lease, so
+// a duration above longestLease does not count.
 const (
-	LeaseLate     = 20 * time.Second
-	LeaseOver     = 40 * time.Second
+	usualLease    = 40 * time.Second
+	longestLease  = 5 * time.Minute
 	leaseRenewals = 4
 )
+
+// LeaseOver is the time after which the node's lease expires.
+func (s *Snapshot) LeaseOver() time.Duration { return leaseDuration(s.Lease.Value) }
+
+func leaseDuration(lease *coordinationv1.Lease) time.Duration {
+	if lease == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return usualLease
+	}
+	d := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	if d <= 0 || d > longestLease {
+		return usualLease
+	}
+	return d
+}
 
 // KubeletSilent reports whether the node's lease expired or never existed.
 func KubeletSilent(s *Snapshot) bool {
 	if apierrors.IsNotFound(s.Lease.Err) {
-		return s.Now.Sub(s.Node.CreationTimestamp.Time) > LeaseOver
+		return s.Now.Sub(s.Node.CreationTimestamp.Time) > s.LeaseOver()
 	}
 	lease := s.Lease.Value
-	return lease != nil && lease.Spec.RenewTime != nil && s.Now.Sub(lease.Spec.RenewTime.Time) > LeaseOver
+	return lease != nil && lease.Spec.RenewTime != nil && s.Now.Sub(lease.Spec.RenewTime.Time) > s.LeaseOver()
 }
 
 // ReadyNow reports whether the API shows a node as ready.

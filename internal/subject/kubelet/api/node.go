@@ -113,7 +113,7 @@ func RuntimeDown(s *cluster.Snapshot) bool {
 func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
-	case apierrors.IsNotFound(s.Lease.Err) && registered < cluster.LeaseOver:
+	case apierrors.IsNotFound(s.Lease.Err) && registered < s.LeaseOver():
 		report(probe.Found(probe.Info, "the node registered %s ago and has no lease yet", probe.Age(registered)))
 		return
 	case apierrors.IsNotFound(s.Lease.Err):
@@ -129,9 +129,9 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	age := max(0, s.Now.Sub(s.Lease.Value.Spec.RenewTime.Time))
 	status := probe.OK
 	switch {
-	case age > cluster.LeaseOver:
+	case age > s.LeaseOver():
 		status = probe.Fail
-	case age > cluster.LeaseLate:
+	case age > s.LeaseOver()/2:
 		status = probe.Warn
 	}
 	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))

@@ -50,6 +50,10 @@ func TestNodeReady(t *testing.T) {
 }
 
 func TestNodeLease(t *testing.T) {
+	lasting := func(l *coordinationv1.Lease, seconds int32) *coordinationv1.Lease {
+		l.Spec.LeaseDurationSeconds = &seconds
+		return l
+	}
 	lease := func(age time.Duration) *coordinationv1.Lease {
 		renewed := metav1.NewMicroTime(clustertest.Now.Add(-age))
 		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
@@ -72,6 +76,8 @@ func TestNodeLease(t *testing.T) {
 		"denied": {nil, denied, probe.Unknown, "denies access"},
 		"right":  {nil, right, probe.Unknown, "no right to get leases"},
 		"empty":  {&coordinationv1.Lease{}, nil, probe.Unknown, "no renew time"},
+		"slower": {lasting(lease(43*time.Second), 160), nil, probe.OK, "43s"},
+		"absurd": {lasting(lease(43*time.Second), 1<<30), nil, probe.Fail, "43s"}, // the node itself writes it
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 		s.Lease.Value, s.Lease.Err = c.lease, c.err
