@@ -53,6 +53,7 @@ func onCluster(m *testing.M) int {
 	if calico != "" {
 		up = []string{"up", "--name", clusterName, "--calico", calico, "--manifest", manifest}
 	}
+	up = append(up, strings.Fields(os.Getenv("SANDBOX_UP"))...) // --machines, --kubernetes 1.31
 	if out, err := sandbox(up...); err != nil {
 		fmt.Fprintf(os.Stderr, "no sandbox cluster: %v\n%s", err, out)
 		return 1
@@ -96,8 +97,19 @@ func file(name string) string {
 	return abs
 }
 
+// onMachines reports whether the nodes are virtual machines, which are some thirty times slower.
+func onMachines() bool { return strings.Contains(os.Getenv("SANDBOX_UP"), "--machines") }
+
+// patience is how long something may take here that usually takes at most the given time.
+func patience(usually time.Duration) time.Duration {
+	if onMachines() {
+		return 5 * usually
+	}
+	return usually
+}
+
 func sandbox(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(6*time.Minute))
 	defer cancel()
 	out, err := exec.CommandContext(ctx, file("bin/sandbox"), args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -264,6 +276,7 @@ func kube(t testing.TB) *kubernetes.Clientset {
 // eventually waits until ok gives "" and fails with its last text otherwise.
 func eventually(t testing.TB, limit time.Duration, ok func() string) {
 	t.Helper()
+	limit = patience(limit)
 	deadline := time.Now().Add(limit)
 	for {
 		why := ok()

@@ -54,7 +54,7 @@ func broke(t *testing.T, f realFault) (firstAnswer, document) {
 		}
 		return ""
 	})
-	time.Sleep(settles)
+	time.Sleep(patience(settles))
 	dir := t.TempDir()
 	if seen := os.Getenv("SEEN"); seen != "" {
 		dir = filepath.Join(seen, f.name)
@@ -172,7 +172,7 @@ func keepSeen(t *testing.T, f realFault, at func(string) string, said string) {
 // script runs lines of a fault with the cluster's kubectl and sandbox.
 func script(t *testing.T, lines string) (string, error) {
 	t.Helper()
-	cmd := exec.Command("timeout", "180", "bash", "-c", realWords+lines)
+	cmd := exec.Command("timeout", fmt.Sprint(patience(3*time.Minute).Seconds()), "bash", "-c", realWords+lines)
 	cmd.Env = append(os.Environ(), "E2E_CLUSTER="+clusterName,
 		"PATH="+file(".cache/bin")+":"+file("bin")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
