@@ -25,7 +25,7 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 func cluster(l layout) error {
 	runtime.LockOSThread()
 	// 'up' normally gives up earlier, and reports what it waited for.
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {
 		err = errors.Join(err, writeFile(l.state("failed"), err.Error()))

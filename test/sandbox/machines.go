@@ -53,6 +53,12 @@ func machineImages(ctx context.Context, machines bool, calico string) (string, e
 		more, err = filepath.Glob(filepath.Join(calico, "*.tar"))
 		kind, archives = "calico", append(archives, more...)
 	}
+	if probe := filepath.Join(root, "probe.tar"); err == nil { // importing it on a guest takes minutes
+		var has bool
+		if has, err = exists(probe); has {
+			archives = append(archives, probe)
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +152,7 @@ func insideMachine(ctx context.Context, l layout, node string, argv []string) (*
 }
 
 // rebootTime is how long a node that is a machine may take to be ready again.
-const rebootTime = 10 * time.Minute
+const rebootTime = 20 * time.Minute
 
 // reboot reboots a node that is a machine, and waits until its new kubelet reports it ready.
 func reboot(ctx context.Context, l layout, args []string) error {

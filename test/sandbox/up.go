@@ -111,7 +111,7 @@ func makeState(l layout) error {
 // images, and Calico's start waits for the API several times.
 func patience(images string) time.Duration {
 	if guestImages != "" {
-		return 15 * time.Minute
+		return 25 * time.Minute
 	}
 	if images != "" {
 		return 5 * time.Minute
