@@ -32,7 +32,8 @@ func nodeKeys(l layout, m member) (map[string][]byte, error) {
 	keys := map[string][]byte{}
 	for from, to := range map[string]string{
 		"pki/ca.crt": "/etc/kubernetes/ca.crt", "pki/" + m.Name + ".crt": "/etc/kubernetes/kubelet.crt",
-		"pki/" + m.Name + ".key": "/etc/kubernetes/kubelet.key", "pki/kube-proxy.kubeconfig": "/etc/kubernetes/kube-proxy.kubeconfig",
+		"pki/" + m.Name + ".key":        "/etc/kubernetes/kubelet.key",
+		"pki/kube-proxy.kubeconfig":     "/etc/kubernetes/kube-proxy.kubeconfig",
 		"pki/" + m.Name + ".kubeconfig": "/etc/kubernetes/kubelet.kubeconfig",
 		"ssh/" + m.Name:                 sshHostKey, "ssh/id.pub": sshUserKey,
 	} {

@@ -32,8 +32,9 @@ const (
 
 // kernelArgs make the kernel quiet, and disable what only costs time in an emulated processor. The mitigations flush
 // the translations of an address space at every system call.
-const kernelArgs = "console=ttyS0 quiet loglevel=3 net.ifnames=0 mitigations=off nokaslr audit=0 selinux=0 apparmor=0 " +
-	"random.trust_cpu=on no_timer_check tsc=reliable clocksource=tsc nowatchdog systemd.show_status=0 panic=5"
+const kernelArgs = "console=ttyS0 quiet loglevel=3 net.ifnames=0 mitigations=off nokaslr audit=0 " +
+	"selinux=0 apparmor=0 random.trust_cpu=on no_timer_check " +
+	"tsc=reliable clocksource=tsc nowatchdog systemd.show_status=0 panic=5"
 
 // processor leaves out features that make an emulated processor slower: string instructions that move single bytes, a
 // fifth level of page tables, and checks at every access to a user's memory.

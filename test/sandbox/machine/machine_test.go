@@ -21,7 +21,9 @@ func TestInitramfs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := initramfs(boot, map[string]File{"/etc/kubernetes/kubelet.key": Secret("key"), "/etc/unit": Link("/dev/null")})
+	b, err := initramfs(boot, map[string]File{
+		"/etc/kubernetes/kubelet.key": Secret("key"), "/etc/unit": Link("/dev/null"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func TestStretch(t *testing.T) {
 }
 
 func TestSystemd(t *testing.T) {
-	files, err := Systemd(netip.MustParsePrefix("10.88.0.11/24"), netip.MustParsePrefix("fd00::11/64"), "10.88.0.1", "fd00::1")
+	files, err := Systemd(netip.MustParsePrefix("10.88.0.11/24"), netip.MustParsePrefix("fd00::11/64"),
+		"10.88.0.1", "fd00::1")
 	if err != nil {
 		t.Fatal(err)
 	}
