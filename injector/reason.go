@@ -28,7 +28,7 @@ type PlacementError struct {
 func (e *PlacementError) Error() string { return e.Text }
 func (e *PlacementError) Unwrap() error { return e.Err }
 
-// Sentence marks Text as a user message (cluster.Sentence).
+// Sentence marks Text as a user message (apierror.Sentence).
 func (e *PlacementError) Sentence() {}
 
 // And returns the same error with more text.

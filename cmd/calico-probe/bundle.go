@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/bundle"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
@@ -243,7 +244,7 @@ func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error 
 	given.Objects = reader.ObjectsOf(ctx, nodes)
 	version, err := reader.Version(ctx)
 	if err != nil {
-		given.Gaps = append(given.Gaps, "version: "+cluster.Explain(err))
+		given.Gaps = append(given.Gaps, "version: "+apierror.Explain(err))
 		return nil
 	}
 	given.Version = &version

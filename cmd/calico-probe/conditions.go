@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/conditions"
 	"github.com/calico-probe/calico-probe/internal/examine"
@@ -113,7 +114,7 @@ func (o *conditionFlags) write(ctx context.Context) error {
 			return err
 		}
 		if err != nil && !errors.As(err, new(ui.Exit)) { // the next round may succeed
-			client.Note("this round failed: %s", cluster.Explain(err))
+			client.Note("this round failed: %s", apierror.Explain(err))
 		}
 		next := time.NewTimer(o.every)
 		select {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/agents"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/fleet"
 	"github.com/calico-probe/calico-probe/internal/mesh"
@@ -76,7 +76,7 @@ func sentence(err error) error {
 	if err == nil || errors.As(err, new(ui.Exit)) {
 		return nil
 	}
-	return errors.New(cluster.Explain(err))
+	return errors.New(apierror.Explain(err))
 }
 
 // concluded drops the exit code from the error of a run, because the report has it.

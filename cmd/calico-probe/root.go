@@ -16,7 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/internal/trace"
@@ -58,7 +58,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		ui.Say(streams.ErrOut, "%v", err)
 		return report.ExitIncomplete
 	}
-	ui.Say(streams.ErrOut, "error: %s", cluster.Explain(err))
+	ui.Say(streams.ErrOut, "error: %s", apierror.Explain(err))
 	if errors.As(err, new(ui.UsageError)) {
 		return report.ExitUsage
 	}

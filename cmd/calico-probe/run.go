@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/output"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -179,7 +179,7 @@ func whyUnfinished(came error) string {
 	if errors.Is(came, context.Canceled) {
 		return "it was stopped"
 	}
-	return cluster.Explain(came)
+	return apierror.Explain(came)
 }
 
 // exitCodes lists the program's exit codes, for the help text.

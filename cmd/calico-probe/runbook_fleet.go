@@ -6,7 +6,7 @@ import (
 	"maps"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/fleet"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -39,7 +39,7 @@ func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fl
 	if errors.As(err, new(ui.UsageError)) {
 		err = runbook.Mistake{Err: err}
 	} else if err != nil {
-		err = errors.New(cluster.Explain(err))
+		err = errors.New(apierror.Explain(err))
 	}
 	return out, err
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/output"
@@ -367,7 +368,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	if errors.As(err, new(ui.UsageError)) {
 		err = runbook.Mistake{Err: err}
 	} else if err != nil {
-		err = errors.New(cluster.Explain(err))
+		err = errors.New(apierror.Explain(err))
 	}
 	return run, err
 }
@@ -381,13 +382,13 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 	if n.Selector != "" {
 		names, err := client.Named(ctx, n.Selector)
 		if err != nil {
-			return nil, errors.New(cluster.Explain(err))
+			return nil, errors.New(apierror.Explain(err))
 		}
 		return slices.DeleteFunc(names, func(n string) bool { return n == besides }), nil
 	}
 	all, _, err := suiteapi.Standings(ctx, client)
 	if err != nil {
-		return nil, errors.New(cluster.Explain(err))
+		return nil, errors.New(apierror.Explain(err))
 	}
 	var out []string
 	for _, s := range slices.Backward(all) { // the healthiest nodes are last

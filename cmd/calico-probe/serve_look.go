@@ -17,7 +17,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/alerts"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/page"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -290,7 +290,7 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 	}
 	seen, err := examine.Record(ctx, client, run, forms...)
 	if err != nil {
-		return alerts.Report{}, errors.New(cluster.Explain(err))
+		return alerts.Report{}, errors.New(apierror.Explain(err))
 	}
 	if seen.Verdict == nil {
 		return alerts.Report{}, errors.New("the run reached no verdict")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/alerts"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/fleet"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -43,7 +43,7 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		err = fleetRun(ctx, client, opts, forms)
 	}
 	if err != nil {
-		return alerts.Report{}, errors.New(cluster.Explain(err))
+		return alerts.Report{}, errors.New(apierror.Explain(err))
 	}
 	if came.Verdict == nil {
 		return alerts.Report{}, errors.New("the run reached no verdict")

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -24,7 +25,7 @@ func Message(s string) string { return cmp.Or(probe.Quoted(s), "no message") }
 
 // Unread is the result of a check that needs a missing part of the Snapshot. err must not be nil.
 func Unread(err error) probe.Result {
-	if right, named := cluster.Lacking(err); named && apierrors.IsForbidden(err) {
+	if right, named := apierror.Lacking(err); named && apierrors.IsForbidden(err) {
 		return probe.Found(probe.Unknown, "%s", right).With(facts.LacksRight, right)
 	}
 	if cluster.Denied(err) {

@@ -58,7 +58,7 @@ func (e tooLargeError) Error() string {
 	return fmt.Sprintf("the bundle would have %d MiB, but the limit is %d MiB: name fewer nodes or runs", e.size>>20, most>>20)
 }
 
-// Sentence marks the error as text for users (cluster.Sentence).
+// Sentence marks the error as text for users (apierror.Sentence).
 func (e tooLargeError) Sentence() {}
 
 // fits returns an error if the bundle is above the maximum size.

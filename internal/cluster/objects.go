@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -39,7 +40,7 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 		o.Items = append(o.Items, items...)
 	case apierrors.IsNotFound(err):
 	case Denied(err):
-		right, _ := Lacking(err)
+		right, _ := apierror.Lacking(err)
 		o.Gaps = append(o.Gaps, right)
 	default:
 		o.Gaps = append(o.Gaps, what+": "+probe.Quoted(err.Error()))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/internal/apierror"
 )
 
 // TestSlowAPI requires that the client waits, with a message, for an API server that accepts connections and answers
@@ -67,7 +69,7 @@ func TestSlowAPI(t *testing.T) {
 			client.Slow = func(time.Duration, time.Duration) { told.Add(1) }
 			s, err := client.Read(t.Context(), "node-a")
 			if told.Load() != c.told || (err == nil) != (c.err == "") || err == nil && s.Node.Name != "node-a" ||
-				err != nil && !strings.Contains(Explain(err), c.err) {
+				err != nil && !strings.Contains(apierror.Explain(err), c.err) {
 				t.Errorf("told %d times: %v", told.Load(), err)
 			}
 		})

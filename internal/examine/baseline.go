@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
@@ -33,6 +34,12 @@ const (
 	// A node to which packets are lost runs the whole suite, and many of its checks time out.
 	suspectLimit = 60 * time.Second
 )
+
+// baselineLimit is the time limit of a baseline node. A user who extends the time that a probe has to start waits for
+// this one too.
+func (r *Run) baselineLimit() time.Duration {
+	return baselineLimit + max(0, r.opts.StartTimeout-baselineStart)
+}
 
 // Compares reports whether the run may use baseline nodes at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
@@ -143,7 +150,7 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	}
 	compared := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))
-	limit := baselineLimit
+	limit := r.baselineLimit()
 	if len(suspects) > 0 {
 		limit = suspectLimit
 	}
@@ -209,7 +216,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 	seen := func(node string, err error, what string) {
 		switch {
 		case err != nil:
-			why := node + ": " + cluster.Explain(err)
+			why := node + ": " + apierror.Explain(err)
 			if !slices.Contains(failed, why) { // the comparison fails as the view from outside did
 				failed = append(failed, why)
 				r.client.Note("%s: %s", what, why)
@@ -266,7 +273,7 @@ func (r *Run) askBaseline(
 		})
 	})
 	onNode := slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool { return !c.OnNode() })
-	session, err := r.placeOn(ctx, snap, node, onNode, baselineStart)
+	session, err := r.placeOn(ctx, snap, node, onNode, max(baselineStart, r.opts.StartTimeout))
 	reading.Wait()
 	if err == nil {
 		defer r.closing(node.Name, session)

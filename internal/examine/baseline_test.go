@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -103,7 +103,7 @@ func TestALateBaselineIsNotTheAPI(t *testing.T) {
 	defer cancel()
 	<-ctx.Done()
 	for _, err := range []error{fmt.Errorf("reading: %w", ctx.Err()), fmt.Errorf("stopped: %w", context.Cause(ctx))} {
-		if got := cluster.Explain(orLate(ctx, err)); strings.Contains(got, "API server") ||
+		if got := apierror.Explain(orLate(ctx, err)); strings.Contains(got, "API server") ||
 			!strings.Contains(got, baselineLimit.String()) {
 			t.Error(got)
 		}

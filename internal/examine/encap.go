@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
@@ -61,14 +62,14 @@ func (r *Run) proof(
 	r.client.Progress("putting a second probe on %s", peer.Name)
 	there, err := r.placeOn(ctx, snap, peer, []*probe.Check{overlay.EncapProof}, injector.StartUsual)
 	if err != nil {
-		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, cluster.Explain(err)))
+		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, apierror.Explain(err)))
 	}
 	defer r.closing(peer.Name, there)
 	near, far := end{snap.Node, here}, end{peer, there}
 	for _, d := range [][2]end{{near, far}, {far, near}} {
 		got, err := r.direction(ctx, snap, d[0], d[1])
 		if err != nil {
-			r := probe.Found(probe.Unknown, "from %s to %s: %s", d[0].node.Name, d[1].node.Name, cluster.Explain(err))
+			r := probe.Found(probe.Unknown, "from %s to %s: %s", d[0].node.Name, d[1].node.Name, apierror.Explain(err))
 			got = append(got, r)
 		}
 		for _, res := range got {

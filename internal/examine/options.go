@@ -64,7 +64,7 @@ type TimeoutError time.Duration
 
 func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
 
-// Sentence marks the error as text for users (cluster.Sentence).
+// Sentence marks the error as text for users (apierror.Sentence).
 func (e TimeoutError) Sentence() {}
 
 // Complete fills in the node's name if the access method knows it, and validates all options.

@@ -44,7 +44,8 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 			v.compared = append(v.compared, c)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
+	limit := r.baselineLimit()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError(limit))
 	var asking probe.Workers
 	var out baseline
 	asking.Go(func() { out = r.askSafely(ctx, client, snap, v.node, v.compared) })

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	kubeletapi "github.com/calico-probe/calico-probe/internal/subject/kubelet/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
@@ -34,7 +35,7 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Fatal: r.client.wrongNamespace,
 		Silent:  snap != nil && (cluster.KubeletSilent(snap) || kubeletapi.RuntimeDown(snap)),
 		Options: func(t injector.Try) injector.Options { return r.trying(t, snap) },
-		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, cluster.Explain(err)) },
+		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, apierror.Explain(err)) },
 	}
 }
 
@@ -267,7 +268,7 @@ func notTried(f injector.Failure) probe.Event {
 // Unplaced is the result of an access method that placed no probe. namespace is the namespace of the planned pod, if
 // any.
 func Unplaced(method, namespace string, err error) probe.Event {
-	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: cluster.Explain(err)}
+	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: apierror.Explain(err)}
 	if namespace != "" {
 		res = res.With(probe.FactNamespace, namespace)
 	}
@@ -279,7 +280,7 @@ func Unplaced(method, namespace string, err error) probe.Event {
 
 // Unanswered is the result of a probe whose answer is incomplete.
 func Unanswered(err error) probe.Event {
-	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: cluster.Explain(err)}
+	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: apierror.Explain(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
 		res = because(res, pe)
 	}
@@ -295,7 +296,7 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	if pe.Answered {
 		res = res.With(facts.Answered, true)
 	}
-	if who := cluster.Refused(pe.Text); who != "" {
+	if who := apierror.Refused(pe.Text); who != "" {
 		res = res.With(facts.LacksUser, who)
 	}
 	if said := pe.Sandbox; said != nil {

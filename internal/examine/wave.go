@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/install"
@@ -82,7 +83,7 @@ func granting(err error) error {
 	if !is || pe.Reason != facts.ReasonRBAC {
 		return err
 	}
-	return pe.And("'calico-probe manifests --methods pod" + probe.UserFlag(cluster.Refused(pe.Text)) + "' prints the rights to grant")
+	return pe.And("'calico-probe manifests --methods pod" + probe.UserFlag(apierror.Refused(pe.Text)) + "' prints the rights to grant")
 }
 
 // Close removes what was created.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/mesh"
@@ -183,7 +184,7 @@ func (t *trying) noteHidden() {
 	}
 	if count > 0 {
 		t.client.Note("the pods of %d of %d nodes cannot be listed, so paths to pods there are not tested: %s", count,
-			len(t.nodes), cluster.Explain(first))
+			len(t.nodes), apierror.Explain(first))
 	}
 }
 
@@ -276,7 +277,7 @@ func (t *trying) worst(from int, paths []mesh.Path, err error) string {
 	case failed > 0:
 		return fmt.Sprintf("%-8s from %s: %d of %d paths", probe.Fail, name, failed, len(paths))
 	case err != nil:
-		return fmt.Sprintf("%-8s from %s: %s", probe.Unknown, name, cluster.Explain(err))
+		return fmt.Sprintf("%-8s from %s: %s", probe.Unknown, name, apierror.Explain(err))
 	}
 	return ""
 }
@@ -331,7 +332,7 @@ func (t *trying) report() *mesh.Report {
 	for i, m := range t.members {
 		member := mesh.Member{Name: m.Name, Zone: m.Zone, Rack: m.Rack}
 		if t.untested[i] != nil {
-			member.Untested = cluster.Explain(t.untested[i])
+			member.Untested = apierror.Explain(t.untested[i])
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
 		out.Nodes = append(out.Nodes, member)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/mesh"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -83,7 +83,7 @@ func (w *Watch) node(ctx context.Context, i int) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.tell(mesh.RoundReport{Round: w.round(), Node: n.Name, Lost: cluster.Explain(err)})
+		w.tell(mesh.RoundReport{Round: w.round(), Node: n.Name, Lost: apierror.Explain(err)})
 		wait(ctx, again)
 	}
 }
@@ -112,7 +112,7 @@ func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) er
 			return fmt.Errorf("the probe is gone: %w", gone)
 		case err != nil:
 			session.Abandon()
-			h.Lost = cluster.Explain(err)
+			h.Lost = apierror.Explain(err)
 		default:
 			h.Trials = trials
 		}

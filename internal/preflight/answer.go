@@ -5,7 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -42,8 +42,8 @@ func answerOf(method, check string, r probe.Result) probe.Event {
 
 // why explains an error, without the advice to run preflight.
 func why(err error) string {
-	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // it has its own advice
-		return probe.OneLine(cluster.Forbidden(err))
+	if apierrors.IsForbidden(err) && !errors.As(err, new(apierror.Sentence)) { // it has its own advice
+		return probe.OneLine(apierror.Forbidden(err))
 	}
-	return cluster.Explain(err)
+	return apierror.Explain(err)
 }

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -114,6 +114,6 @@ func (p *Preflight) noNode(unread error) probe.Result {
 	if !apierrors.IsForbidden(unread) {
 		return probe.Found(probe.Unknown, "cannot read any node: %s", why(unread))
 	}
-	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
+	right, _, _ := strings.Cut(apierror.Forbidden(unread), ": ")
 	return probe.Found(probe.Fail, "%s, which every run does first: %s%s", right, applyOutput, p.whose)
 }

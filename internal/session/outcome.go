@@ -3,7 +3,7 @@ package session
 import (
 	"errors"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -76,5 +76,5 @@ func (c *Session) failed(which string, err error) {
 		}
 		return
 	}
-	ui.Say(c.stderr, "%s%s", which, cluster.Explain(err))
+	ui.Say(c.stderr, "%s%s", which, apierror.Explain(err))
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
@@ -106,7 +107,7 @@ func (c *Session) done(ctx context.Context, err error) {
 	case ctx.Err() != nil:
 		text = "stopped"
 	default:
-		text = cluster.Explain(err)
+		text = apierror.Explain(err)
 		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // which says nothing about the reason
 			text = c.bad.cameTo(code)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -205,7 +205,7 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 	opts.OnlyNamed, opts.NoFollowUp = true, true
 	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
-		return nil, cluster.Explain(err), nil
+		return nil, apierror.Explain(err), nil
 	}
 	var events []probe.Event
 	err = c.asksInto(ctx, s, run, into.add, report.SinkFunc(func(ev probe.Event) error {
@@ -222,7 +222,7 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 		}
 	}
 	if err != nil {
-		lost = cluster.Explain(err)
+		lost = apierror.Explain(err)
 	}
 	return answers, lost, nil
 }
@@ -252,7 +252,7 @@ func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, in
 	case out.Len() > maxWatched:
 		return nil, "", prompt.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: narrow its arguments", what.tool.Name, name, maxWatched>>20)
 	case err != nil:
-		return nil, cluster.Explain(err), nil
+		return nil, apierror.Explain(err), nil
 	case outcome.Status == probe.Unknown:
 		lost = outcome.Saw
 	default:

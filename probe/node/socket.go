@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/socket"
 )
 
 const BGPDefaultPort = 179
@@ -60,7 +61,7 @@ func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string 
 	}
 	one, _, cancel := Part(ctx, 2)
 	defer cancel()
-	names, _ := kernel.Owners(one, h, sockets[:min(len(sockets), maxHolders)])
+	names, _ := socket.Owners(one, h, sockets[:min(len(sockets), maxHolders)])
 	for _, s := range sockets {
 		if name := names[s.Inode]; name != "" {
 			return probe.Quoted(name)
@@ -82,7 +83,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 		port = VXLANPort
 	}
 	var sockets []kernel.Socket
-	err := kernel.UDP(uint16(port), func(s kernel.Socket) {
+	err := socket.UDP(uint16(port), func(s kernel.Socket) {
 		a := s.Near.Addr()
 		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may be for both
 			sockets = append(sockets, s)

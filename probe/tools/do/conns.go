@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/socket"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -61,7 +62,7 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 	})
 	limited, cancel := context.WithTimeout(ctx, ownersLimit)
 	defer cancel()
-	owner, whole := kernel.Owners(limited, j.Host, all)
+	owner, whole := socket.Owners(limited, j.Host, all)
 	t := newTable(j, "STATE", "HERE", "THERE", "PROCESS")
 	for _, s := range all {
 		far := s.Far.String()

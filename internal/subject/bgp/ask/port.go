@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/reach"
+	"github.com/calico-probe/calico-probe/probe/socket"
 )
 
 // bgpPortCheck binds bgp.BGPPort to the function that runs it.
@@ -149,7 +150,7 @@ func birdListeners(ctx context.Context, h *probe.Host) (out []string) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
 	sockets = sockets[:min(len(sockets), maxSockets)]
-	names, _ := kernel.Owners(one, h, sockets) // the visible ones
+	names, _ := socket.Owners(one, h, sockets) // the visible ones
 	for _, s := range sockets {
 		if strings.HasPrefix(names[s.Inode], "bird") {
 			out = append(out, s.Near.String())

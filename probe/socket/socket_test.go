@@ -1,4 +1,4 @@
-package kernel
+package socket
 
 import (
 	"net"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
@@ -20,8 +21,8 @@ func TestOwnerOfUDP(t *testing.T) {
 	c := must.Get(net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
 	defer c.Close()
 	at := c.LocalAddr().(*net.UDPAddr).AddrPort()
-	var found []Socket
-	must.Do(t, UDP(at.Port(), func(s Socket) { found = append(found, s) }))
+	var found []kernel.Socket
+	must.Do(t, UDP(at.Port(), func(s kernel.Socket) { found = append(found, s) }))
 	names, whole := Owners(t.Context(), &probe.Host{Root: "/", Proc: "/proc"}, found)
 	if len(found) != 1 || found[0].Near != at || !whole || !strings.Contains(names[found[0].Inode], "(") {
 		t.Errorf("%v %v %v", found, names, whole)

@@ -1,4 +1,5 @@
-package cluster
+// Package apierror describes errors of the API client to users, each in one line with what to do. It asks the API nothing.
+package apierror
 
 import (
 	"context"

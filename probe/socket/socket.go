@@ -1,4 +1,5 @@
-package kernel
+// Package socket finds which processes hold a socket, and lists UDP sockets. It reads /proc and changes nothing.
+package socket
 
 import (
 	"bufio"
@@ -13,11 +14,12 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Owners finds the processes that have sockets open: "bird (1234)". It also reports whether it searched all processes
 // before ctx ended.
-func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
+func Owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket,
 ) (_ map[uint32]string, whole bool) {
 	sought := map[uint32]bool{}
 	for _, s := range sockets {
@@ -42,7 +44,7 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 		}
 		for _, fd := range open {
 			to, err := os.Readlink(filepath.Join(dir, "fd", fd))
-			inode := SocketInode(to)
+			inode := kernel.SocketInode(to)
 			if err != nil || !sought[inode] || out[inode] != "" {
 				continue
 			}
@@ -71,7 +73,7 @@ func namesIn(folder string, most int) ([]string, error) {
 
 // UDP calls each with every UDP socket of this network namespace that has the port, including the kernel's own. It
 // parses text, because the kernel module for UDP over netlink may be missing.
-func UDP(port uint16, each func(Socket)) error {
+func UDP(port uint16, each func(kernel.Socket)) error {
 	for _, table := range []string{"udp", "udp6"} {
 		f, err := os.Open("/proc/thread-self/net/" + table)
 		if os.IsNotExist(err) && table == "udp6" { // IPv6 is disabled
@@ -95,21 +97,21 @@ func UDP(port uint16, each func(Socket)) error {
 }
 
 // udpSocket parses a line of that table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
-func udpSocket(line string) (Socket, bool) {
+func udpSocket(line string) (kernel.Socket, bool) {
 	f := strings.Fields(line)
 	if len(f) < 10 {
-		return Socket{}, false
+		return kernel.Socket{}, false
 	}
 	address, port, _ := strings.Cut(f[1], ":")
 	b, err := hex.DecodeString(address)
 	n, bad := strconv.ParseUint(port, 16, 16)
 	inode, odd := strconv.ParseUint(f[9], 10, 32)
 	if err != nil || bad != nil || odd != nil || len(b)%4 != 0 {
-		return Socket{}, false
+		return kernel.Socket{}, false
 	}
 	for i := 0; i < len(b); i += 4 { // each word in the machine's byte order
 		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
 	}
 	a, ok := netip.AddrFromSlice(b)
-	return Socket{Near: netip.AddrPortFrom(a.Unmap(), uint16(n)), Inode: uint32(inode)}, ok
+	return kernel.Socket{Near: netip.AddrPortFrom(a.Unmap(), uint16(n)), Inode: uint32(inode)}, ok
 }
