@@ -23,7 +23,8 @@ const packetLen = 28
 // answer. It listens until the context ends, or until the others have answered and a second machine that is ten times
 // slower would have answered too. The requests have no sender address (RFC 5227, section 2.1.1), so no ARP table
 // changes. It needs NET_RAW.
-func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []netip.Addr) (map[netip.Addr][]string, error) {
+func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []netip.Addr,
+) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil, errors.New("an ARP query needs a deadline")

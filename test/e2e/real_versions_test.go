@@ -25,9 +25,9 @@ var onEveryVersion = []string{
 // needBGP are those that a cluster without BIRD cannot have.
 var needBGP = []string{"bgp-dropped-one-way", "bgp-password-on-one-side"}
 
-// TestVersions runs calico-probe on healthy nodes of one Calico, and on the same twelve faults as on every other Calico.
-// It writes what was asked, skipped and named into the page that VERSIONS names, in place of an older record of the
-// same versions, encapsulation, data plane and kernel.
+// TestVersions runs calico-probe on healthy nodes of one Calico, and on the same twelve faults as on every other
+// version. It writes what was asked, skipped and named into the page that VERSIONS names, in place of an older record
+// of the same versions, encapsulation, data plane and kernel.
 func TestVersions(t *testing.T) {
 	onCalico(t)
 	page := os.Getenv("VERSIONS")
@@ -81,8 +81,8 @@ func versionsHere(t *testing.T) versions {
 	if len(info) != 2 || len(pool) != 2 {
 		t.Fatalf("node-a has the versions %v and its pool the modes %v", info, pool)
 	}
-	out := versions{calico: image[strings.LastIndex(image, ":")+1:], kubernetes: info[0], kernel: info[1], plane: "iptables",
-		encapsulation: "none", bgp: ask(`kubectl -n kube-system get cm calico-config -o jsonpath='{.data.calico_backend}' | grep bird || true`)}
+	out := versions{calico: image[strings.LastIndex(image, ":")+1:], kubernetes: info[0], kernel: info[1],
+		plane: "iptables", encapsulation: "none", bgp: ask(`kubectl -n kube-system get cm calico-config -o jsonpath='{.data.calico_backend}' | grep bird || true`)}
 	for name, mode := range map[string]string{"IPIP": pool[0], "VXLAN": pool[1]} {
 		if mode != "Never" {
 			out.encapsulation = name + " " + mode
