@@ -1,4 +1,5 @@
-// Package apierror describes errors of the API client to users, each in one line with what to do. It asks the API nothing.
+// Package apierror describes errors of the API client to users: one line each, with what to do. It asks the API
+// nothing.
 package apierror
 
 import (
