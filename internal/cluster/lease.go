@@ -9,10 +9,10 @@ import (
 )
 
 // A kubelet renews its lease four times within its duration, which is 40 s by default. A node writes its own lease, so
-// a duration above longestLease does not count.
+// a duration above maxLease does not count.
 const (
 	usualLease    = 40 * time.Second
-	longestLease  = 5 * time.Minute
+	maxLease      = 5 * time.Minute
 	leaseRenewals = 4
 )
 
@@ -24,7 +24,7 @@ func leaseDuration(lease *coordinationv1.Lease) time.Duration {
 		return usualLease
 	}
 	d := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
-	if d <= 0 || d > longestLease {
+	if d <= 0 || d > maxLease {
 		return usualLease
 	}
 	return d

@@ -59,8 +59,8 @@ func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []neti
 	return out, nil
 }
 
-// leastWait is how long each round of requests waits at least for a second answer.
-const leastWait = 50 * time.Millisecond
+// minWait is how long each round of requests waits at least for a second answer.
+const minWait = 50 * time.Millisecond
 
 // request returns an ARP request for an address.
 func request(mac net.HardwareAddr, a netip.Addr) []byte {
@@ -69,8 +69,8 @@ func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear collects the answers to one round of requests. It ends at the given time, or earlier once all others have
-// answered: then ten times as long after the requests as the slowest of them took.
+// hear collects the answers to one round of requests. It ends at the given time. It ends earlier if all others
+// have answered: after ten times the delay of the slowest answer.
 func hear(file *os.File, until time.Time, own netip.Addr, others []netip.Addr, into map[netip.Addr][]string) error {
 	began, silent := time.Now(), slices.Clone(others)
 	b := make([]byte, 128)
@@ -97,7 +97,7 @@ func hear(file *os.File, until time.Time, own netip.Addr, others []netip.Addr, i
 			continue
 		}
 		if silent = slices.Delete(silent, i, i+1); len(silent) == 0 {
-			if early := began.Add(max(leastWait, 10*time.Since(began))); early.Before(until) {
+			if early := began.Add(max(minWait, 10*time.Since(began))); early.Before(until) {
 				until = early
 			}
 		}

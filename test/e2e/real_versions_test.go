@@ -139,7 +139,7 @@ func (r *versionRecord) section() string {
 			n++
 		}
 	}
-	fmt.Fprintf(&b, "Without a fault: %s. %d checks were asked.\n\nSkipped:\n\n", strings.Join(r.healthy, ", "), n)
+	fmt.Fprintf(&b, "Without a fault: %s. %d checks ran.\n\nSkipped:\n\n", strings.Join(r.healthy, ", "), n)
 	reasons := make([]string, 0, len(r.skipped))
 	for why, checks := range r.skipped {
 		slices.Sort(checks)
@@ -171,7 +171,7 @@ func (r *versionRecord) row() string {
 const versionsHead = `# Versions, data planes, kernels
 
 'make versions CALICO=DIR' writes this page on Calico itself. Each cluster first runs calico-probe on two nodes without a fault,
-then on the same twelve faults. 20 s after a fault shows, 'calico-probe run' is asked once. Nothing is asked again.
+then on the same twelve faults. 20 s after a fault shows, 'calico-probe run' runs once, and its first answer counts.
 
 | Calico | Kubernetes | data plane | encapsulation | kernel | without a fault | right | silent | wrong | wrong, high |
 |---|---|---|---|---|---|---|---|---|---|

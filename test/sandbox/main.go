@@ -30,8 +30,8 @@ const usage = `usage: sandbox VERB [--name NAME] [ARGUMENT...]
      [--calico DIR [--manifest FILE]]
                             with Calico itself: DIR holds image archives ('docker save',
                             'crane pull'), FILE is Calico's manifest (DIR/calico.yaml)
-     [--machines]           nodes are virtual machines: thirty times slower, with a kernel
-                            and a systemd of their own (README.md)
+     [--machines]           nodes are virtual machines, each with a kernel and systemd;
+                            thirty times slower (README.md)
   reboot NODE               reboot a node that is a machine, and wait until it is ready
   down                      stop it; nothing stays behind
   status                    what runs, and where its logs are

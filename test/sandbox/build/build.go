@@ -198,7 +198,7 @@ func Version(root string) (string, error) {
 // Built returns an error if a version of Kubernetes, or everything, is not built.
 func Built(root, kubernetes string) error {
 	if _, err := os.Stat(filepath.Join(root, stampFile)); err != nil {
-		return errors.New("nothing is built yet: run 'make sandbox' first")
+		return errors.New("the sandbox is not built yet: run 'make sandbox' first")
 	}
 	if _, err := os.Stat(filepath.Join(Programs(root, kubernetes), "kubelet")); err != nil {
 		return fmt.Errorf("Kubernetes %s is not built yet: run 'sandbox build --kubernetes %[1]s' first", kubernetes)

@@ -1,5 +1,6 @@
-// Package cgroup gives each node of the sandbox a folder in the machine's cgroups: Join moves a process there, Mount
-// shows it to the node as the root of its cgroups, and Remove removes it. It supports cgroup v1 and v2; v2 is untested.
+// Package cgroup gives each node of the sandbox a folder in the machine's cgroups. Join moves a process there. Mount
+// shows it to the node as the root of its cgroups. Remove removes it. The package supports cgroup v1 and v2; v2 is
+// untested.
 package cgroup
 
 import (

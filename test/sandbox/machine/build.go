@@ -114,7 +114,7 @@ func addFile(to io.Writer, name string) error {
 	return err
 }
 
-// run runs a script in namespaces of its own, so that all its mounts and processes end with it.
+// run runs a script in new namespaces, so that all its mounts and processes end with it.
 func run(ctx context.Context, script []byte, args ...string) error {
 	argv := append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private",
 		"sh", "-c", string(script), "sh"}, args...)

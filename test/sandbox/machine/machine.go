@@ -1,4 +1,4 @@
-// Package machine runs nodes of the sandbox as virtual machines, with a kernel, a systemd and a journal of their own:
+// Package machine runs nodes of the sandbox as virtual machines, each with a kernel, systemd and a journal:
 //
 //	Build   Debian's kernel, a Debian root disk with the sandbox's programs, and qemu (once)
 //	Images  a disk with unpacked container images, made outside the guests (once per set of archives)
@@ -36,8 +36,8 @@ const kernelArgs = "console=ttyS0 quiet loglevel=3 net.ifnames=0 mitigations=off
 	"selinux=0 apparmor=0 random.trust_cpu=on no_timer_check " +
 	"tsc=reliable clocksource=tsc nowatchdog systemd.show_status=0 panic=5"
 
-// processor leaves out features that make an emulated processor slower: string instructions that move single bytes, a
-// fifth level of page tables, and checks at every access to a user's memory.
+// processor leaves out features that make an emulated processor slower. They are string instructions that move single
+// bytes, a fifth level of page tables, and checks of every access to a user's memory.
 const processor = "max,erms=off,la57=off,smap=off,smep=off"
 
 // Guest is one node.

@@ -173,8 +173,8 @@ func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []des
 	return out
 }
 
-// untracks reports whether a rule matches packets to a destination: those of the node's pods, those of the node
-// itself, and for a pod those of other nodes.
+// untracks reports whether a rule matches packets to a destination. They come from the node or its pods. Packets to a
+// pod also come from other nodes.
 func untracks(r kernel.PacketRule, d destination, at here) bool {
 	if r.FromPorts != [2]int{} || !slices.ContainsFunc(d.protos, func(proto int) bool { return r.Matches(d.to, proto) }) {
 		return false

@@ -33,9 +33,9 @@ func podsCreated(s *cluster.Snapshot, report func(probe.Result)) {
 		if of.Lacks > 0 {
 			lacks = "lacks " + cluster.Plural(of.Lacks, "pod")
 		}
-		said := of.Said
-		said.Text = says
-		r := probe.Found(probe.Warn, "%s %s: %s", workload, lacks, said.Aged(s.Now)).On(workload).
+		quote := of.Said
+		quote.Text = says
+		r := probe.Found(probe.Warn, "%s %s: %s", workload, lacks, quote.Aged(s.Now)).On(workload).
 			With(facts.RefusedBy, by).With(probe.FactNamespace, probe.OneLine(of.Namespace)).With(facts.OfSystem, false)
 		if name != "" {
 			r = r.With(facts.Refuser, name)
