@@ -153,7 +153,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 		"host_other.go":                 "is how Host does it",
 		"kernel/proc.go":                "reads the proc file system, which is the kernel's",
 		"node/process.go":               "reads the proc file system",
-		"socket/socket.go":               "reads the proc file system",
+		"socket/socket.go":              "reads the proc file system",
 		"netns/netns_linux.go":          "reads the proc file system",
 		"netns/view_linux.go":           "reads the proc file system",
 		"tools/do/sh_linux.go":          "starts a shell in the node's root, which the user asked for",
