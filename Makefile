@@ -217,6 +217,12 @@ versions: $(if $(CALICO),build image sandbox) ## docs/versions.md, of what TestV
 	@for m in $(MANIFEST); do echo "with $$m"; VERSIONS=$(CURDIR)/docs/versions.md CALICO=$(abspath $(CALICO)) MANIFEST=$$(realpath $$m) \
 		E2E_CLUSTER=$(E2E_CLUSTER)-real go test -tags e2e -count=1 -timeout 60m -run '^TestVersions$$' ./test/e2e || exit 1; done
 
+.PHONY: machines
+machines: $(if $(CALICO),build image sandbox) ## faults on nodes that are virtual machines, with IPIP: CALICO=DIR MANIFEST=FILE
+	bin/sandbox build --machines
+	CALICO=$(abspath $(CALICO)) MANIFEST=$(abspath $(MANIFEST)) SANDBOX_UP=--machines E2E_CLUSTER=$(E2E_CLUSTER)-machines \
+		go test -tags e2e -count=1 -timeout 180m -run '^Test(Machines|RebootWithSwap)$$' ./test/e2e
+
 sweep: build image sandbox ## let each call of the API fail once in each way, and write docs/sweep.md (two hours)
 	SWEEP=all go test -count=1 -timeout 30m -run '^TestEachCallFails$$' ./internal/examine ./cmd/calico-probe
 	SWEEP=all go test -tags e2e -count=1 -timeout 240m -run '^TestSweep$$' ./test/e2e

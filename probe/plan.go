@@ -2,6 +2,7 @@ package probe
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -77,6 +78,17 @@ const (
 	AttrEndpoints = "endpoints"
 	MaxEndpoints  = 64 // about 1.5 kB of a plan
 )
+
+// Endpoints returns the addresses of AttrEndpoints, without parts that are none.
+func (t Target) Endpoints() []netip.AddrPort {
+	var out []netip.AddrPort
+	for text := range strings.SplitSeq(t.Attrs[AttrEndpoints], ",") {
+		if at, err := netip.ParseAddrPort(text); err == nil {
+			out = append(out, at)
+		}
+	}
+	return out
+}
 
 // AttrPool is the range of the IP pool that contains the address of a KindLocal pod.
 const AttrPool = "pool"

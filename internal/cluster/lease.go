@@ -16,8 +16,14 @@ const (
 	leaseRenewals = 4
 )
 
-// LeaseOver is the time after which the node's lease expires.
-func (s *Snapshot) LeaseOver() time.Duration { return leaseDuration(s.Lease.Value) }
+// LeaseOver is the time after which the node's lease expires. If the controller-manager has given the node up, its
+// lease has expired, whatever duration the node wrote.
+func (s *Snapshot) LeaseOver() time.Duration {
+	if s.Node != nil && Readiness(s.Node).Status == corev1.ConditionUnknown {
+		return usualLease
+	}
+	return leaseDuration(s.Lease.Value)
+}
 
 func leaseDuration(lease *coordinationv1.Lease) time.Duration {
 	if lease == nil || lease.Spec.LeaseDurationSeconds == nil {

@@ -17,7 +17,7 @@ type PacketRule struct {
 	Proto        int          // 0 = any
 	ToPorts      [2]int       // first and last; 0, 0 = any
 	FromPorts    [2]int
-	// In and Out are the interfaces of its packets, "" = any. A trailing "*" stands for any rest of the name.
+	// In and Out are the interfaces of its packets, "" = any. A trailing "*" matches any rest of the name.
 	In, Out string
 	Hook    string // of a rule in a base chain: prerouting, output, ...; "" = unknown
 	// Partly is true if the rule has further conditions: a set, a mark.

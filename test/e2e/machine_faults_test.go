@@ -59,7 +59,7 @@ var machineFaults = []realFault{
 func TestMachines(t *testing.T) {
 	onCalico(t)
 	if !onMachines() {
-		t.Skip("needs nodes that are virtual machines: make machines CALICO=DIR")
+		t.Skip("needs nodes that are virtual machines: make machines CALICO=DIR MANIFEST=FILE")
 	}
 	for _, f := range machineFaults {
 		t.Run(f.name, func(t *testing.T) { broke(t, f) })
@@ -71,7 +71,7 @@ func TestMachines(t *testing.T) {
 func TestRebootWithSwap(t *testing.T) {
 	onCalico(t)
 	if !onMachines() {
-		t.Skip("needs nodes that are virtual machines: make machines CALICO=DIR")
+		t.Skip("needs nodes that are virtual machines: make machines CALICO=DIR MANIFEST=FILE")
 	}
 	f := realFault{name: "swap-after-reboot", want: "swap-on",
 		make: `on node-a -- sh -c 'sed -i s/failSwapOn:.*/failSwapOn:\ true/ /var/lib/kubelet/config.yaml

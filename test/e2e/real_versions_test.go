@@ -53,8 +53,9 @@ func TestVersions(t *testing.T) {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			answer, _ := broke(t, f)
-			record.answers = append(record.answers, answer)
+			answer := firstAnswer{fault: f.name, want: f.want, first: "not made"}
+			defer func() { record.answers = append(record.answers, answer) }()
+			answer, _ = broke(t, f)
 		})
 	}
 	if err := record.write(page); err != nil {
@@ -167,7 +168,7 @@ func (r *versionRecord) row() string {
 		counts["wrong, high"])
 }
 
-// versionsHead is what stands above the records.
+// versionsHead is the text before the records.
 const versionsHead = `# Versions, data planes, kernels
 
 'make versions CALICO=DIR' writes this page on Calico itself. Each cluster first runs calico-probe on two nodes without a fault,

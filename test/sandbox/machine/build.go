@@ -24,7 +24,7 @@ const (
 func bootFolder(cache string) string { return filepath.Join(cache, "machines", "boot") }
 func rootDisk(cache string) string   { return filepath.Join(cache, "machines", "root.ext4") }
 
-// Build creates the parts of all guests in cache, if what they are made of has changed. version stands for the
+// Build creates the parts of all guests in cache, if what they are made of has changed. version identifies the
 // sandbox's programs, in cache/bin.
 func Build(ctx context.Context, cache, version string) error {
 	if runtime.GOARCH != "amd64" {

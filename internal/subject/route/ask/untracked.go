@@ -115,10 +115,8 @@ func outside(endpoints []netip.Addr, local []netip.Addr, links []kernel.Link) []
 // endpointsIn returns the plan's endpoints of a Service.
 func endpointsIn(p *probe.Pass, t probe.Target) []netip.Addr {
 	var out []netip.Addr
-	for text := range strings.SplitSeq(t.Attrs[probe.AttrEndpoints], ",") {
-		if at, err := netip.ParseAddrPort(text); err == nil {
-			out = append(out, at.Addr().Unmap())
-		}
+	for _, at := range t.Endpoints() {
+		out = append(out, at.Addr().Unmap())
 	}
 	for _, o := range p.Of(t.Kind) {
 		if strings.HasPrefix(o.Name, "endpoint") && o.Addr.IsValid() {

@@ -90,11 +90,7 @@ func servicesToTrace(p *probe.Pass) []followed {
 	}
 	listed := map[string][]netip.AddrPort{}
 	for _, t := range p.Of(probe.KindService) {
-		for text := range strings.SplitSeq(t.Attrs[probe.AttrEndpoints], ",") {
-			if at, err := netip.ParseAddrPort(text); err == nil {
-				listed[t.Name] = append(listed[t.Name], at)
-			}
-		}
+		listed[t.Name] = append(listed[t.Name], t.Endpoints()...)
 		add(t, t.Name, listed[t.Name], "tcp")
 	}
 	for _, t := range p.Of(probe.KindNodePort) { // connection tracking entries of other nodes' ports are on those nodes
