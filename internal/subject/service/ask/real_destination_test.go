@@ -218,7 +218,7 @@ nft add rule ip proxy out ip daddr 10.96.0.1 tcp dport 443 meta mark set 7
 nft add chain ip proxy in { type filter hook prerouting priority -150 ; }
 nft add rule ip proxy in iifname lo ip daddr 10.96.0.1 tcp dport 443 tproxy to 127.0.0.1:15006 meta mark set 7 accept`, "\n")...)
 	r = checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to a proxy on this node",
-		"ip proxy in: to 10.96.0.1/32 tcp port 443 tproxy to 127.0.0.1:15006")
+		"ip proxy in: in lo to 10.96.0.1/32 tcp port 443 tproxy to 127.0.0.1:15006")
 	if r.Facts.Str(service.FactMeans) != kernel.DoesTProxy || r.Facts.Str(service.FactSentTo) != "127.0.0.1:15006" {
 		t.Errorf("%v", r.Facts)
 	}
