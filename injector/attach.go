@@ -26,7 +26,8 @@ import (
 // open opens the session with a running probe by attach. If the attach connection breaks, a kept session attaches
 // again. Any other session reads the rest of the answer from the container's log.
 func (p *placement) open(ctx context.Context) *Session {
-	s := &Session{created: p.created, image: p.image, remove: p.remove, through: "the API server to the kubelet's port 10250"}
+	s := &Session{created: p.created, image: p.image, remove: p.remove, first: p.options.Patience,
+		through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
 		s.startKept(ctx, p.options.Node, p.attach, p.ended, p.options.Note)
 	} else {

@@ -82,8 +82,11 @@ type Options struct {
 	DebugProfile *DebugProfile // instead of Needed, Privileged and Shell's capabilities; nil = no profile
 	Start        time.Duration // how long to wait for the probe to run
 	Idle         time.Duration // maximum time without any event; 0 = same as Start
-	Again        bool          // the method has failed before in this run: give up at the first hang
-	Whole        time.Duration // hard time limit of the probe, enforced by the server
+	// Patience is the user's own time limit for a start; 0 = none. A connection by ssh and the first event of a running
+	// probe may take as long, if that is longer than their own limits.
+	Patience time.Duration
+	Again    bool          // the method has failed before in this run: give up at the first hang
+	Whole    time.Duration // hard time limit of the probe, enforced by the server
 	// Keep makes the probe survive a broken connection for up to probe.Silence, so that the session can reconnect. Probes
 	// by exec, ssh and local do not survive: they exit with their connection.
 	Keep bool

@@ -62,7 +62,7 @@ func TestNoise(t *testing.T) {
 			if took := time.Since(began); took > o.Start/2 {
 				t.Errorf("that took %v", took)
 			}
-			if pe := sshReason("n", failed); pe.Reason != facts.ReasonShell ||
+			if pe := sshReason(Options{Destination: "n"}, failed); pe.Reason != facts.ReasonShell ||
 				!strings.Contains(pe.Text, "prints endlessly") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}

@@ -28,6 +28,7 @@ type Session struct {
 	remove  func(answered, ended bool) error // ended: the probe's exit was observed
 	through string                           // the path from client to probe, for messages
 	kept    bool                             // the probe outlives its connection
+	first   time.Duration                    // how long the first event may take, if longer than silenceOnce
 	closed  atomic.Bool
 
 	writing chan struct{} // a lock: holds one element while requests are written to stdin

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
@@ -223,6 +224,47 @@ func TestSeenToEnd(t *testing.T) {
 		if !slices.Equal(told, []bool{true, ends}) {
 			t.Errorf("%s: answered and ended: %v", name, told)
 		}
+	}
+}
+
+// TestPatience requires that the first event may take as long as the user allows for a start, but not longer.
+func TestPatience(t *testing.T) {
+	for name, c := range map[string]struct {
+		patience, takes time.Duration
+		arrives         bool
+	}{
+		"fast":         {0, silenceOnce - 2*time.Second, true},
+		"slow":         {0, 20 * time.Second, false},
+		"allowed":      {40 * time.Second, 20 * time.Second, true},
+		"not for ever": {40 * time.Second, 50 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				whole := transcript(t)
+				s := &Session{first: c.patience, remove: func(bool, bool) error { return nil }}
+				s.start(t.Context(), func(ctx context.Context, in io.Reader, out io.Writer) error {
+					r := bufio.NewReader(in)
+					if _, err := r.ReadBytes('\n'); err != nil {
+						return err
+					}
+					select {
+					case <-time.After(c.takes):
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
+					_, _ = out.Write(whole)
+					_, err := io.Copy(io.Discard, r)
+					return err
+				}, nil)
+				must.Get(s.Send(t.Context(), plan))(t)
+				if _, err := s.Next(t.Context()); (err == nil) != c.arrives {
+					t.Errorf("the first event after %v: %v", c.takes, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ const noAddress = "node %s has no valid InternalIP in the API: name the host wit
 // sshFailed returns why the probe could not be uploaded over ssh.
 func sshFailed(o Options, err error) error {
 	if failed, ok := errors.AsType[*uploadError](err); ok {
-		return sshReason(o.Destination, failed)
+		return sshReason(o, failed)
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func notTheNode(o Options, id string) *PlacementError {
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
-		"BatchMode=yes", fmt.Sprintf("ConnectTimeout=%.0f", connectLimit.Seconds()), "LogLevel=ERROR",
+		"BatchMode=yes", fmt.Sprintf("ConnectTimeout=%.0f", o.connectLimit().Seconds()), "LogLevel=ERROR",
 		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
 		"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
@@ -179,7 +179,8 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 }
 
 // sshReason turns OpenSSH's message, which is never translated, into one line with advice.
-func sshReason(to string, failed *uploadError) *PlacementError {
+func sshReason(o Options, failed *uploadError) *PlacementError {
+	to := o.Destination
 	has := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.output, text) })
 	}
@@ -205,7 +206,7 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	case code == own && has("Connection refused"):
 		return refuse(facts.ReasonReach, "ssh to %s: connection refused: sshd is not listening; configure another port or a jump host in a file for --ssh-config", to)
 	case code == own && has("timed out"):
-		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or unreachable from here; configure a jump host in a file for --ssh-config", to, connectLimit)
+		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or unreachable from here; configure a jump host in a file for --ssh-config", to, o.connectLimit())
 	case code == own && has("No route to host", "Network is unreachable"):
 		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; configure a jump host in a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
@@ -218,8 +219,10 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, withOutput(failed.output))
 }
 
-// connectLimit is how long ssh waits for a connection.
+// connectLimit is how long ssh waits for a connection, unless the user's patience is longer.
 const connectLimit = 10 * time.Second
+
+func (o Options) connectLimit() time.Duration { return max(connectLimit, o.Patience) }
 
 // accepting returns the command for viewing and accepting a host key. The destination is quoted, because it may come
 // from the Node object, which the kubelet writes.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -48,6 +49,13 @@ func TestSSH(t *testing.T) {
 	if strings.Contains(args, "ProxyJump") || strings.Contains(args, "ProxyCommand=n") {
 		t.Errorf("how the node is reached is the user's: %s", args)
 	}
+	if !strings.Contains(args, "|ConnectTimeout=10|") {
+		t.Errorf("a usual connection's time: %s", args)
+	}
+	o.Patience = 90 * time.Second
+	if patient := strings.Join(sshArgs(o, "id"), "|"); !strings.Contains(patient, "|ConnectTimeout=90|") {
+		t.Errorf("the user's own time is not given to ssh: %s", patient)
+	}
 	var words lastOutput
 	_, _ = io.WriteString(&words, changedKey) // never fails
 	exit := func(code string) error { return exec.Command("sh", "-c", "exit "+code).Run() }
@@ -70,16 +78,16 @@ func TestSSH(t *testing.T) {
 		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "cannot run sh"},
 		"This account is currently not available.":                      {"1", facts.ReasonShell, "not available"},
 	} {
-		pe := sshReason("n", &uploadError{exit(c.code), said})
+		pe := sshReason(Options{Destination: "n"}, &uploadError{exit(c.code), said})
 		if pe.Reason != c.reason || !strings.Contains(pe.Text, c.says) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}
 	}
-	hostile := sshReason("-oProxyCommand=id;x", &uploadError{exit("255"), "Host key verification failed."})
+	hostile := sshReason(Options{Destination: "-oProxyCommand=id;x"}, &uploadError{exit("255"), "Host key verification failed."})
 	if !strings.Contains(hostile.Text, " -- '-oProxyCommand=id;x''") {
 		t.Errorf("not safe to paste: %s", hostile.Text)
 	}
-	if pe := sshReason("n", &uploadError{errStalled, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
+	if pe := sshReason(Options{Destination: "n"}, &uploadError{errStalled, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
 		t.Errorf("%+v", pe)
 	}
 }
@@ -135,7 +143,7 @@ func TestSSHConfig(t *testing.T) {
 	}
 	o.SSHConfig = "/nowhere"
 	_, err = sshConfig(t.Context(), o)
-	if failed, ok := errors.AsType[*uploadError](err); !ok || !strings.Contains(sshReason("n", failed).Text, "/nowhere") {
+	if failed, ok := errors.AsType[*uploadError](err); !ok || !strings.Contains(sshReason(Options{Destination: "n"}, failed).Text, "/nowhere") {
 		t.Error(err)
 	}
 }

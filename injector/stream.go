@@ -131,7 +131,9 @@ func silent(err error) bool {
 // silenceLimit returns the current limit for the connection's silence. The caller holds mu.
 func (s *Session) silenceLimit() time.Duration {
 	switch {
-	case !s.kept, s.nextSeq == 0: // the first connection has as much time as any session
+	case s.nextSeq == 0: // a slow node may take long for the first event
+		return max(silenceOnce, s.first)
+	case !s.kept:
 		return silenceOnce
 	case !s.resumed:
 		return silenceNew

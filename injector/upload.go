@@ -87,7 +87,7 @@ func upload(
 	s := &Session{
 		created: []string{"a probe " + where + " (its file is already deleted)"},
 		remove:  func(bool, bool) error { return nil },
-		through: method,
+		through: method, first: o.Patience,
 	}
 	s.start(ctx, func(ctx context.Context, requests io.Reader, events io.Writer) error {
 		defer cancel()

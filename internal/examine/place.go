@@ -119,6 +119,7 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 	opts := injector.Options{
 		Namespace: client.PodNamespace(snap), Image: o.Image, PullSecret: o.PullSecret,
 		Who: ui.Whoami(), Reason: o.Reason, Privileged: o.Privileged, Whole: o.Timeout, SSHConfig: o.SSHConfig,
+		Patience: o.StartTimeout,
 		Progress: func(text string) { client.Progress("%s: %s", method, text) },
 		Note:     func(text string) { client.Note("%s: %s", method, text) },
 	}
