@@ -152,17 +152,24 @@ func ofGo(path string) ([]text, error) {
 	comments, messages := text{"comments", path, map[int]string{}}, text{"messages", path, map[int]string{}}
 	names := text{"names", path, map[int]string{}}
 	for _, group := range file.Comments {
+		last := 0
 		for _, c := range group.List {
-			at := set.Position(c.Pos()).Line
+			last = set.Position(c.Pos()).Line
 			for i, line := range strings.Split(strings.Trim(c.Text, "/*"), "\n") {
-				comments.lines[at+i] = strings.TrimSpace(line)
+				comments.lines[last+i] = strings.TrimSpace(line)
 			}
+		}
+		// no sentence continues in the comment of the next field or statement
+		if line := comments.lines[last]; line != "" && !strings.ContainsAny(line[len(line)-1:], ".:!?") {
+			comments.lines[last] += "."
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
+		case *ast.CallExpr:
+			return !makesRegexp(n)
 		case *ast.BasicLit:
 			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && len(strings.Fields(s)) > 2 {
 				at := set.Position(n.Pos()).Line
@@ -178,6 +185,16 @@ func ofGo(path string) ([]text, error) {
 		return true
 	})
 	return []text{comments, messages, names}, nil
+}
+
+// makesRegexp reports whether a call compiles a regular expression. Its text is no sentence.
+func makesRegexp(call *ast.CallExpr) bool {
+	called, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	name := fmt.Sprint(called.X, ".", called.Sel)
+	return name == "lazy.New" || name == "regexp.MustCompile"
 }
 
 // alert is one place that a rule finds; file is KIND/PATH.
