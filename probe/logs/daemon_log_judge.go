@@ -24,8 +24,8 @@ var (
 	logrusLine = lazy.New(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
 )
 
-// endsService matches the last line of a service. The kubelet's line changed in Kubernetes 1.20 and 1.23. Other lines
-// of a kubelet end it after its start (kubelet.go, server.go, kuberuntime_manager.go, transport.go). containerd and
+// endsService matches the last line of a service. The kubelet's line changed in Kubernetes 1.20 and 1.23. Lines of
+// other files end a started kubelet (kubelet.go, server.go, kuberuntime_manager.go, transport.go). containerd and
 // dockerd write theirs to the terminal. The last ones are Go's own.
 var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
 	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +

@@ -80,7 +80,7 @@ func (l layout) keepUnready(keep bool) error {
 	return writeFile(l.state("keep"), "")
 }
 
-// abandon takes a cluster down that is not ready in time, or says how to look at one that the user keeps.
+// abandon takes a cluster down that is not ready in time, or prints how to look at one that the user keeps.
 func abandon(l layout, keep bool) error {
 	if keep && supervisorPID(l) != 0 {
 		return fmt.Errorf("cluster %s is left running (--keep): 'sandbox status --name %[1]s' shows where to look, "+

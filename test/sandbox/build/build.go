@@ -1,7 +1,7 @@
 // Package build builds the programs and images of a sandbox cluster. Run writes them into the cache folder:
 //
-//	go.mod            kube/  → bin/kube                 the default version of Kubernetes, and etcd
-//	kubernetes/X/go.mod      → kubernetes/X/kube        another version, only on request
+//	go.mod            kube/  → bin/kube                 the default version of Kubernetes, and etcd.
+//	kubernetes/X/go.mod      → kubernetes/X/kube        another version, only on request.
 //	containerd, coredns, ... → bin/, build/, images/
 //
 // It does not start anything.

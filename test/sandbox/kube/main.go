@@ -1,5 +1,5 @@
-// Command kube is the control plane and the node components of Kubernetes, and etcd, in one binary that selects by its
-// name: their shared code is linked once instead of six times.
+// Command kube is the control plane, the node components and etcd in one binary. Its name selects the program. Shared
+// code is linked once instead of six times.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Package machine runs nodes of the sandbox as virtual machines, each with a kernel, systemd and a journal:
 //
-//	Build   Debian's kernel, a Debian root disk with the sandbox's programs, and qemu (once)
-//	Images  a disk with unpacked container images, made outside the guests (once per set of archives)
-//	Guest   one node: its own files, both disks, and the command that runs it
+//	Build   Debian's kernel, a Debian root disk with the sandbox's programs, and qemu (once).
+//	Images  a disk with unpacked container images, made outside the guests (once per set of archives).
+//	Guest   one node: its own files, both disks, and the command that runs it.
 //
 // qemu emulates the processor. It does not use /dev/kvm, because many machines for tests have none, or one that hangs.
 // A guest is therefore about thirty times slower than the machine. The package does not know Kubernetes: the sandbox
