@@ -84,6 +84,10 @@ func TestNodeLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) { clustertest.WantFirst(t, ask(t, s, "node-lease"), c.status, c.saw) })
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
+	s.Lease.Value = lasting(lease(43*time.Second), 160)
+	s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	clustertest.WantFirst(t, ask(t, s, "node-lease"), probe.Fail, "43s") // the controller-manager has given it up
+	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Lease.Err, s.Node.CreationTimestamp = gone, clustertest.Ago(5*time.Second)
 	clustertest.WantFirst(t, ask(t, s, "node-lease"), probe.Info, "registered 5s ago")
 	if cluster.KubeletSilent(s) {
