@@ -53,6 +53,12 @@ func TestStretch(t *testing.T) {
 	if probe["timeoutSeconds"] != 120.0 || probe["periodSeconds"] != 200.0 || probe["failureThreshold"] != 10.0 {
 		t.Errorf("stretched to %v", probe)
 	}
+	ready := map[string]any{"exec": map[string]any{}}
+	containers := []any{map[string]any{"name": "calico-node", "readinessProbe": ready}}
+	Stretch(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
+	if asks, ok := ready["httpGet"].(map[string]any); !ok || ready["exec"] != nil || asks["path"] != "/readiness" {
+		t.Errorf("calico-node's probe: %v", ready)
+	}
 	Stretch(map[string]any{"kind": "ConfigMap"})
 }
 
