@@ -89,7 +89,8 @@ kubectl -n kube-system exec "$(calico .metadata.name)" -c calico-node -- sv rest
 		make: `kubectl apply -f - <<'EOF'
 {"apiVersion":"crd.projectcalico.org/v1","kind":"GlobalNetworkPolicy","metadata":{"name":"default.deny-all"},"spec":{"tier":"default","selector":"all()","types":["Ingress","Egress"]}}
 EOF`,
-		undo: `kubectl delete globalnetworkpolicies.crd.projectcalico.org default.deny-all`, want: "policy-forbids",
+		undo: `kubectl delete globalnetworkpolicies.crd.projectcalico.org default.deny-all`,
+		want: "policy-without-api", // it keeps CoreDNS from the API server too
 	},
 	{
 		name:  "rights-taken-away",

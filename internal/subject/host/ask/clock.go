@@ -2,6 +2,10 @@ package ask
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/calico-probe/calico-probe/internal/subject/host"
@@ -19,27 +23,38 @@ const factSynchronised probe.Fact = "synchronised" // as the kernel reports it
 // are rejected.
 const skewWrong = time.Minute
 
-func nodeClock(_ context.Context, p *probe.Pass) {
+// How long a plan may take to its check: an image is pulled first, or a slow node attaches late. And how long the API
+// server's answer may take.
+const (
+	planDelay  = 2 * time.Minute
+	clockLimit = 3 * time.Second
+)
+
+func nodeClock(ctx context.Context, p *probe.Pass) {
 	synced, err := isSynchronised()
-	r := probe.Found(probe.Info, "the API server's clock is unavailable")
-	if !p.Now.IsZero() {
-		skew := time.Since(p.Now).Round(time.Second)
+	r, skew, known := probe.Found(probe.Info, "the API server's clock is unavailable"), time.Duration(0), true
+	late := time.Since(p.Now).Round(time.Second) // the skew, and what the plan took
+	switch low, high, answered := askClock(ctx, p); {
+	case answered && (p.Now.IsZero() || low <= late+node.SkewOdd): // a server that disagrees with the plan is another one
+		skew = max(low, 0) + min(high, 0)
+		r = probe.Found(probe.OK, "within %v of the API server's clock", max(high, -low))
+	case p.Now.IsZero():
+		known = false
+	case late <= node.SkewOdd || late > planDelay:
+		skew = late
 		r = probe.Found(probe.OK, "within %v of the API server's clock", skew.Abs())
-		switch {
-		case skew.Abs() > skewWrong:
-			r.Status = probe.Fail
-		case skew.Abs() > node.SkewOdd:
-			r.Status = probe.Warn
-		case err == nil && !synced:
-			r.Status = probe.Info
-		}
-		if r.Status == probe.Warn || r.Status == probe.Fail {
-			way := "ahead of"
-			if skew < 0 {
-				way = "behind"
-			}
-			r.Saw = skew.Abs().String() + " " + way + " the API server's clock"
-		}
+	default:
+		r = probe.Found(probe.Info, "at most %v ahead of the API server's clock, including the time that the plan took here", late)
+	}
+	switch {
+	case skew.Abs() > skewWrong:
+		r = clockDiffers(probe.Fail, skew)
+	case skew.Abs() > node.SkewOdd:
+		r = clockDiffers(probe.Warn, skew)
+	case known && err == nil && !synced:
+		r.Status = probe.Info
+	}
+	if known {
 		r = r.With(host.FactSkew, int(skew.Seconds()))
 	}
 	if err == nil {
@@ -49,4 +64,38 @@ func nodeClock(_ context.Context, p *probe.Pass) {
 		}
 	}
 	p.Report(r)
+}
+
+func clockDiffers(status probe.Status, skew time.Duration) probe.Result {
+	way := "ahead of"
+	if skew < 0 {
+		way = "behind"
+	}
+	return probe.Found(status, "%v %s the API server's clock", skew.Abs(), way)
+}
+
+// askClock bounds the node's clock minus the API server's, in whole seconds, by the Date of an answer. The server wrote
+// the Date, which has no fractions, between the request and the answer.
+func askClock(ctx context.Context, p *probe.Pass) (low, high time.Duration, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, clockLimit)
+	defer cancel()
+	for _, t := range p.Of(probe.KindDatastore) {
+		if t.Name == node.NameEtcd || !t.Addr.IsValid() {
+			continue
+		}
+		url := "https://" + net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)) + "/readyz"
+		began := time.Now()
+		trip, err := node.Travel(ctx, url, tls.Certificate{})
+		got := time.Now()
+		if err != nil {
+			continue
+		}
+		date, err := http.ParseTime(trip.Page.Header.Get("Date"))
+		if err != nil {
+			continue
+		}
+		low, high = began.Add(trip.Connect+trip.Handshake-time.Second).Sub(date), got.Sub(date)
+		return low.Truncate(time.Second), high.Truncate(time.Second), true
+	}
+	return 0, 0, false
 }

@@ -1,6 +1,9 @@
 package ask
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -101,14 +104,14 @@ func TestNodeDisk(t *testing.T) {
 	}
 }
 
-// TestNodeClock takes the API server's clock from the plan.
+// TestNodeClock takes the API server's clock from the plan, and more exactly from the Date of an answer.
 func TestNodeClock(t *testing.T) {
 	t.Parallel()
-	ask := func(skew time.Duration) []probe.Result {
+	ask := func(late time.Duration, targets ...probe.Target) []probe.Result {
 		var got []probe.Result
-		now := time.Now().Add(-skew)
+		plan := probe.Plan{Checks: []string{nodeClockCheck.ID}, Targets: targets, Now: time.Now().Add(-late)}
 		r := probe.Runner{Suite: []*probe.Check{nodeClockCheck}, Host: &probe.Host{}}
-		r.Run(t.Context(), probe.Plan{Checks: []string{nodeClockCheck.ID}, Now: now}, func(ev probe.Event) {
+		r.Run(t.Context(), plan, func(ev probe.Event) {
 			if ev.Result != nil {
 				got = append(got, *ev.Result)
 			}
@@ -118,7 +121,37 @@ func TestNodeClock(t *testing.T) {
 	if got := ask(0); got[0].Status != probe.OK && got[0].Status != probe.Info {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, ask(20*time.Second), "", probe.Warn, "20s ahead of the API server's clock")
+	checktest.Want(t, ask(20*time.Second), "", probe.Info, "at most 20s ahead of the API server's clock")
+	checktest.Want(t, ask(2*time.Hour), "", probe.Fail, "2h0m0s ahead of the API server's clock")
 	checktest.Want(t, ask(-2*time.Hour), "", probe.Fail, "2h0m0s behind the API server's clock")
 	checktest.Want(t, checktest.Run(t, nodeClockCheck, &probe.Host{}), "", probe.Info, "clock is unavailable")
+
+	// An API server whose clock differs from this one's, and that may take its time.
+	server := func(skew, takes time.Duration) probe.Target {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(-skew).UTC().Format(http.TimeFormat))
+			time.Sleep(takes)
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		t.Cleanup(s.Close)
+		at := netip.MustParseAddrPort(s.Listener.Addr().String())
+		return probe.Target{Kind: probe.KindDatastore, Name: "a", Addr: at.Addr(), Port: int(at.Port())}
+	}
+	for name, c := range map[string]struct {
+		late, skew, takes time.Duration
+		bad               bool
+		saw               string
+	}{
+		"late plan":         {90 * time.Second, 0, 0, false, "of the API server's clock"},
+		"slow answer":       {0, 0, 1500 * time.Millisecond, false, "of the API server's clock"},
+		"ahead":             {30 * time.Second, 20 * time.Second, 0, true, "ahead of the API server's clock"},
+		"behind":            {-20 * time.Second, -20 * time.Second, 0, true, "behind the API server's clock"},
+		"behind, late plan": {70 * time.Second, -20 * time.Second, 0, true, "behind the API server's clock"},
+		"another server":    {0, time.Hour, 0, false, "within 0s"}, // the plan's time refutes it
+	} {
+		r := ask(c.late, server(c.skew, c.takes))[0]
+		if bad := r.Status == probe.Warn; bad != c.bad || r.Status == probe.Fail || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %s %s", name, r.Status, r.Saw)
+		}
+	}
 }

@@ -143,8 +143,5 @@ func clockWrong(f diagnose.Findings) []diagnose.Case {
 	default:
 		c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
 	}
-	if late := evidence.Starved(f); len(late) > 0 { // the delay of a slow request counts as skew
-		c.Against = diagnose.Suggests(late[:1])
-	}
 	return []diagnose.Case{c}
 }
