@@ -73,7 +73,7 @@ func TestRebootWithSwap(t *testing.T) {
 	if !onMachines() {
 		t.Skip("needs nodes that are virtual machines: make machines CALICO=DIR MANIFEST=FILE")
 	}
-	f := realFault{name: "swap-after-reboot", want: "swap-on",
+	f := realFault{name: "swap-after-reboot", want: "swap-on", ssh: true,
 		make: `on node-a -- sh -c 'sed -i s/failSwapOn:.*/failSwapOn:\ true/ /var/lib/kubelet/config.yaml
 fallocate -l 64M /swapfile && chmod 600 /swapfile && mkswap /swapfile && echo "/swapfile none swap sw 0 0" >>/etc/fstab'
 on node-a -- systemctl reboot || true`,

@@ -45,9 +45,6 @@ func onCluster(m *testing.M) int {
 		defer os.Remove(defaults.Name())
 		err = os.Setenv("CALICO_PROBE_DEFAULTS", defaults.Name())
 	}
-	if err == nil && onMachines() {
-		_, err = defaults.WriteString(slowDefaults)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -66,9 +63,11 @@ func onCluster(m *testing.M) int {
 			fmt.Fprintf(os.Stderr, "sandbox down: %v\n%s", err, out)
 		}
 	}()
-	if out, err := sandbox("load", "--name", clusterName, file(".cache/probe.tar")); err != nil {
-		fmt.Fprintf(os.Stderr, "loading the probe image: %v\n%s", err, out)
-		return 1
+	if !onMachines() { // those have it on their disk
+		if out, err := sandbox("load", "--name", clusterName, file(".cache/probe.tar")); err != nil {
+			fmt.Fprintf(os.Stderr, "loading the probe image: %v\n%s", err, out)
+			return 1
+		}
 	}
 	config, err := sandbox("kubeconfig", "--name", clusterName)
 	if err != nil {
@@ -103,9 +102,9 @@ func file(name string) string {
 // onMachines reports whether the nodes are virtual machines, which are some thirty times slower.
 func onMachines() bool { return strings.Contains(os.Getenv("SANDBOX_UP"), "--machines") }
 
-// slowDefaults are the time limits of calico-probe on such nodes. No other node tests the broken one, because two probes
-// at once take the machine's processors from each other.
-const slowDefaults = "start-timeout: 5m\ncheck-timeout: 3m\ntimeout: 12m\nbaselines: 0\n"
+// slowRun are the flags of a run on such nodes. No other node tests the broken one, because two probes at once take the
+// machine's processors from each other.
+var slowRun = []string{"--start-timeout", "5m", "--check-timeout", "3m", "--timeout", "12m", "--baselines", "0"}
 
 // patience is how long something may take here that usually takes at most the given time.
 func patience(usually time.Duration) time.Duration {
@@ -149,8 +148,11 @@ func (a answer) folded() string { return strings.Join(strings.Fields(a.stdout), 
 // killed with its test.
 func client(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(3*time.Minute))
 	t.Cleanup(cancel)
+	if onMachines() && args[0] == "run" {
+		args = append(args, slowRun...)
+	}
 	return exec.CommandContext(ctx, file("bin/calico-probe"), args...)
 }
 

@@ -10,6 +10,7 @@ type realFault struct {
 	undo  string
 	want  string // the first cause; "none" where nothing is wrong with the node
 	load  bool   // node-load is asked too, which is left out elsewhere: tests share the machine
+	ssh   bool   // no kubelet starts a probe: the run may log in
 }
 
 // realWords is what the scripts of the faults have in common.

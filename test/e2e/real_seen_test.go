@@ -118,6 +118,9 @@ func judge(t *testing.T, f realFault, dir string) (firstAnswer, document) {
 	if !f.load {
 		args = append(args, "--skip", "node-load")
 	}
+	if f.ssh {
+		args = append(args, bySSH(t)...)
+	}
 	a := call(t, args...)
 	var d document
 	if err := json.Unmarshal([]byte(contents(t, at("run.json"))), &d); err != nil {

@@ -89,12 +89,12 @@ func versionsHere(t *testing.T) versions {
 			out.encapsulation = name + " " + mode
 		}
 	}
-	felix := ask(`kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.bpfEnabled} {.spec.nftablesMode}'
-kubectl -n kube-system get ds calico-node -o jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="FELIX_NFTABLESMODE")].value}'`)
+	// Felix may choose its plane itself, so its tables tell.
+	felix := ask(`kubectl get felixconfigurations.crd.projectcalico.org default -o jsonpath='{.spec.bpfEnabled} '; on node-a -- nft list tables`)
 	switch {
 	case strings.HasPrefix(felix, "true"):
 		out.plane = "eBPF"
-	case strings.Contains(felix, "Enabled"):
+	case strings.Contains(felix, "table ip calico"):
 		out.plane = "nftables"
 	}
 	return out
