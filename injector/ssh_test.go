@@ -83,11 +83,13 @@ func TestSSH(t *testing.T) {
 			t.Errorf("%s: %s: %s", said, pe.Reason, pe.Text)
 		}
 	}
-	hostile := sshReason(Options{Destination: "-oProxyCommand=id;x"}, &uploadError{exit("255"), "Host key verification failed."})
+	hostile := sshReason(Options{Destination: "-oProxyCommand=id;x"},
+		&uploadError{exit("255"), "Host key verification failed."})
 	if !strings.Contains(hostile.Text, " -- '-oProxyCommand=id;x''") {
 		t.Errorf("not safe to paste: %s", hostile.Text)
 	}
-	if pe := sshReason(Options{Destination: "n"}, &uploadError{errStalled, ""}); !pe.Waited || pe.Reason != facts.ReasonReach {
+	pe := sshReason(Options{Destination: "n"}, &uploadError{errStalled, ""})
+	if !pe.Waited || pe.Reason != facts.ReasonReach {
 		t.Errorf("%+v", pe)
 	}
 }
@@ -143,7 +145,8 @@ func TestSSHConfig(t *testing.T) {
 	}
 	o.SSHConfig = "/nowhere"
 	_, err = sshConfig(t.Context(), o)
-	if failed, ok := errors.AsType[*uploadError](err); !ok || !strings.Contains(sshReason(Options{Destination: "n"}, failed).Text, "/nowhere") {
+	if failed, ok := errors.AsType[*uploadError](err); !ok ||
+		!strings.Contains(sshReason(Options{Destination: "n"}, failed).Text, "/nowhere") {
 		t.Error(err)
 	}
 }

@@ -55,7 +55,8 @@ func TestStretch(t *testing.T) {
 	}
 	ready := map[string]any{"exec": map[string]any{}}
 	containers := []any{map[string]any{"name": "calico-node", "readinessProbe": ready}}
-	Stretch(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": containers}}}})
+	pod := map[string]any{"spec": map[string]any{"containers": containers}}
+	Stretch(map[string]any{"spec": map[string]any{"template": pod}})
 	if asks, ok := ready["httpGet"].(map[string]any); !ok || ready["exec"] != nil || asks["path"] != "/readiness" {
 		t.Errorf("calico-node's probe: %v", ready)
 	}

@@ -44,8 +44,8 @@ func Stretch(object map[string]any) {
 	}
 }
 
-// felixAnswers makes Felix's own endpoint answer a probe of calico-node. The command of Calico's probe takes a guest half
-// a minute of CPU time, and calico-node itself is then late.
+// felixAnswers makes Felix's own endpoint answer a probe of calico-node. The command of Calico's probe takes a guest
+// half a minute of CPU time, and calico-node itself is then late.
 func felixAnswers(kind string, probe map[string]any) {
 	path := map[string]string{"livenessProbe": "/liveness", "readinessProbe": "/readiness"}[kind]
 	if _, has := probe["exec"]; !has || path == "" {

@@ -37,15 +37,15 @@ func nodeClock(ctx context.Context, p *probe.Pass) {
 	switch low, high, answered := askClock(ctx, p); {
 	case answered && (p.Now.IsZero() || low <= late+node.SkewOdd): // a server that disagrees with the plan is another one
 		skew = max(low, 0) + min(high, 0)
-		r = probe.Found(probe.OK, "within %v of the API server's clock", max(high, -low))
+		r = clockWithin(max(high, -low))
 	case p.Now.IsZero():
 		known = false
 	case late <= node.SkewOdd || late > planDelay:
 		skew = late
-		r = probe.Found(probe.OK, "within %v of the API server's clock", skew.Abs())
+		r = clockWithin(skew.Abs())
 	default:
 		known = false
-		r = probe.Found(probe.Info, "at most %v ahead of the API server's clock, including the time that the plan took here", late)
+		r = probe.Found(probe.Info, "at most %v ahead of the API server's clock: the plan's delay counts too", late)
 	}
 	switch {
 	case skew.Abs() > skewWrong:
@@ -65,6 +65,10 @@ func nodeClock(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	p.Report(r)
+}
+
+func clockWithin(d time.Duration) probe.Result {
+	return probe.Found(probe.OK, "within %v of the API server's clock", d)
 }
 
 func clockDiffers(status probe.Status, skew time.Duration) probe.Result {
