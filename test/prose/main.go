@@ -160,9 +160,7 @@ func ofGo(path string) ([]text, error) {
 			}
 		}
 		// no sentence continues in the comment of the next field or statement
-		if line := comments.lines[last]; line != "" && !strings.ContainsAny(line[len(line)-1:], ".:!?") {
-			comments.lines[last] += "."
-		}
+		comments.lines[last] = ended(comments.lines[last])
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -173,7 +171,7 @@ func ofGo(path string) ([]text, error) {
 		case *ast.BasicLit:
 			if s, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && len(strings.Fields(s)) > 2 {
 				at := set.Position(n.Pos()).Line
-				for i, line := range strings.Split(s, "\n") {
+				for i, line := range strings.Split(ended(s), "\n") {
 					messages.lines[at+i] += line + " "
 				}
 			}
@@ -185,6 +183,14 @@ func ofGo(path string) ([]text, error) {
 		return true
 	})
 	return []text{comments, messages, names}, nil
+}
+
+// ended ends the last sentence of a text, unless the text continues elsewhere: then it ends in a space.
+func ended(text string) string {
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".:!? \n") {
+		return text
+	}
+	return text + "."
 }
 
 // makesRegexp reports whether a call compiles a regular expression. Its text is no sentence.
