@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestNodeMemory(t *testing.T) {
@@ -137,6 +139,11 @@ func TestNodeClock(t *testing.T) {
 		at := netip.MustParseAddrPort(s.Listener.Addr().String())
 		return probe.Target{Kind: probe.KindDatastore, Name: "a", Addr: at.Addr(), Port: int(at.Port())}
 	}
+	dead := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t) // accepts, and never answers
+	t.Cleanup(func() { _ = dead.Close() })
+	to := netip.MustParseAddrPort(dead.Addr().String())
+	silent := probe.Target{Kind: probe.KindDatastore, Name: "dead", Addr: to.Addr(), Port: int(to.Port())}
+	checktest.Want(t, ask(30*time.Second, silent, server(20*time.Second, 0)), "", probe.Warn, "ahead of the API server's clock")
 	for name, c := range map[string]struct {
 		late, skew, takes time.Duration
 		bad               bool
