@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -496,8 +497,8 @@ func TestKilledWhileStarting(t *testing.T) {
 	d.want(t, "calico-pod", probe.Fail, "waiting: CrashLoopBackOff", "previous container exited 137")
 }
 
-// TestClocksApart puts a clock that is two hours slow between client and API server. A test cannot set this machine's
-// clock, which the nodes share.
+// TestClocksApart puts a clock that is two hours slow between client and API server. That is no fault of the node,
+// whose probe asks the API server itself. A test cannot set this machine's clock, which the nodes share.
 func TestClocksApart(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -522,8 +523,10 @@ func TestClocksApart(t *testing.T) {
 	})
 	t.Cleanup(late.Close)
 	d, a := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "node-clock", "--server", late.URL)
-	if a.exit != 3 {
+	if a.exit != 0 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "node-clock", probe.Fail, "2h0m", "ahead of the API server's clock")
+	if !slices.ContainsFunc(d.Results, func(r located) bool { return strings.HasPrefix(r.Saw, "within ") }) {
+		t.Errorf("the node's clock is right, got %v", d.Results)
+	}
 }
