@@ -234,7 +234,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 func (l limits) silence(m Method) time.Duration {
 	switch {
 	case m.needs() == needsLogin:
-		return max(connectLimit, l.start)
+		return max(usualConnect, l.start)
 	case l.idle > 0:
 		return min(l.idle, l.start)
 	case m.needs() != needsExec:

@@ -98,7 +98,7 @@ func TestSilence(t *testing.T) {
 		{Method{Name: MethodExec}, false, maxSilent * replyLimit},
 		{Method{Name: MethodExec}, true, maxSilent * startExec},
 		{Method{Name: MethodExec, again: true}, true, startSilent},
-		{Method{Name: MethodSSH}, true, connectLimit},
+		{Method{Name: MethodSSH}, true, usualConnect},
 	} {
 		if got := limitsOf(c.m, true, nil, c.silent).silence(c.m); got != c.want {
 			t.Errorf("%s, again %v, silent %v: %v, want %v", c.m.Name, c.m.again, c.silent, got, c.want)

@@ -219,10 +219,10 @@ func sshReason(o Options, failed *uploadError) *PlacementError {
 	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, withOutput(failed.output))
 }
 
-// connectLimit is how long ssh waits for a connection, unless the user's patience is longer.
-const connectLimit = 10 * time.Second
+// usualConnect is how long ssh waits for a connection, unless the user's patience is longer.
+const usualConnect = 10 * time.Second
 
-func (o Options) connectLimit() time.Duration { return max(connectLimit, o.Patience) }
+func (o Options) connectLimit() time.Duration { return max(usualConnect, o.Patience) }
 
 // accepting returns the command for viewing and accepting a host key. The destination is quoted, because it may come
 // from the Node object, which the kubelet writes.

@@ -212,8 +212,8 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 	o.placing(cmd)
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "time limit of the whole run")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s), "+
-		"for ssh to connect (10s), and for the first output of the probe (15s); the wait is shorter if nothing progresses, "+
-		"the node's lease expired or its container runtime is down")
+		"for ssh to connect (10s), and for the first output of the probe (15s); "+
+		"the wait is shorter if nothing progresses, the node's lease expired or its container runtime is down")
 }
 
 // limiting adds the flag that limits each check.

@@ -70,6 +70,11 @@ func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, 
 	return trips, tried, addr, last
 }
 
+// Readyz connects once to an API server, as Travel does.
+func Readyz(ctx context.Context, at netip.AddrPort) (Trip, error) {
+	return Travel(ctx, "https://"+at.String()+"/readyz", tls.Certificate{})
+}
+
 // Median returns the median of some part of the trips.
 func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	all := make([]time.Duration, len(trips))

@@ -2,10 +2,8 @@ package ask
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"net/http"
-	"strconv"
+	"net/netip"
 	"time"
 
 	"github.com/calico-probe/calico-probe/internal/subject/host"
@@ -30,11 +28,17 @@ func nodeClock(ctx context.Context, p *probe.Pass) {
 	synced, err := isSynchronised()
 	r, skew, known := probe.Found(probe.Info, "the API server's clock is unavailable"), time.Duration(0), true
 	late := time.Since(p.Now).Round(time.Second) // the skew, and what the plan took
+	planned := !p.Now.IsZero()
 	switch low, high, answered := askClock(ctx, p); {
-	case answered && (p.Now.IsZero() || low <= late+node.SkewOdd): // a server that disagrees with the plan is another one
+	case answered && planned && (low > late+node.SkewOdd || high < late-planDelay):
+		known = false
+		apart := max(low-late, late-high)
+		r = probe.Found(probe.Unknown, "the API server tells this node a time that is %v off the time that it told the client: "+
+			"a server's clock is wrong, or another server answers here", apart)
+	case answered:
 		skew = max(low, 0) + min(high, 0)
 		r = clockWithin(max(high, -low))
-	case p.Now.IsZero():
+	case !planned:
 		known = false
 	case late <= node.SkewOdd || late > planDelay:
 		skew = late
@@ -82,10 +86,9 @@ func askClock(ctx context.Context, p *probe.Pass) (low, high time.Duration, ok b
 		if t.Name == node.NameEtcd || !t.Addr.IsValid() {
 			continue
 		}
-		url := "https://" + net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)) + "/readyz"
 		one, _, cancel := node.Part(ctx, 2) // leaves time for another server
 		began := time.Now()
-		trip, err := node.Travel(one, url, tls.Certificate{})
+		trip, err := node.Readyz(one, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
 		got := time.Now()
 		cancel()
 		if err != nil {

@@ -2,7 +2,6 @@ package ask
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -105,7 +104,7 @@ func (f follower) serves(ctx context.Context, s followed) bool {
 	case probe.KindDNS:
 		return reach.QueryAddress(one, s.network, s.to.String(), f.name).Status == probe.OK
 	case probe.KindDatastore:
-		trip, err := node.Travel(one, "https://"+s.to.String()+"/readyz", tls.Certificate{})
+		trip, err := node.Readyz(one, s.to)
 		return err == nil && trip.Server != nil && (trip.Server.VerifyHostname(s.to.Addr().String()) == nil ||
 			trip.Server.VerifyHostname("kubernetes.default.svc") == nil)
 	}
