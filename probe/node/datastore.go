@@ -60,7 +60,7 @@ func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, 
 	}
 	for tried < latencyTries && ctx.Err() == nil {
 		tried++
-		took, err := Travel(ctx, url, own)
+		took, err := travel(ctx, url, own)
 		if err != nil {
 			last = err
 			continue
@@ -70,9 +70,9 @@ func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, 
 	return trips, tried, addr, last
 }
 
-// Readyz connects once to an API server, as Travel does.
+// Readyz connects once to an API server, as travel does.
 func Readyz(ctx context.Context, at netip.AddrPort) (Trip, error) {
-	return Travel(ctx, "https://"+at.String()+"/readyz", tls.Certificate{})
+	return travel(ctx, "https://"+at.String()+"/readyz", tls.Certificate{})
 }
 
 // Median returns the median of some part of the trips.
@@ -135,9 +135,9 @@ func AlertOf(err error) (wish bool, alert error) {
 		func(a tls.AlertError) bool { return a.Error() == op.Err.Error() }), op.Err
 }
 
-// Travel makes one connection and one request. Any answer counts, even if it requires another certificate. A server
+// travel makes one connection and one request. Any answer counts, even if it requires another certificate. A server
 // that does not speak our protocol does not count.
-func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
+func travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
 	var t Trip
 	var began, sent time.Time
 	requested := false

@@ -496,8 +496,8 @@ func TestKilledWhileStarting(t *testing.T) {
 	d.want(t, "calico-pod", probe.Fail, "waiting: CrashLoopBackOff", "previous container exited 137")
 }
 
-// TestClocksApart puts a clock that is two hours slow between client and API server. The node's probe asks the API server
-// itself, so the two times contradict each other. A test cannot set this machine's clock, which the nodes share.
+// TestClocksApart puts a clock that is two hours slow between client and API server. The node's probe asks the API
+// server itself, so the two times contradict each other. A test cannot set this machine's clock, which the nodes share.
 func TestClocksApart(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {

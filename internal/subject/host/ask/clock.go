@@ -32,9 +32,8 @@ func nodeClock(ctx context.Context, p *probe.Pass) {
 	switch low, high, answered := askClock(ctx, p); {
 	case answered && planned && (low > late+node.SkewOdd || high < late-planDelay):
 		known = false
-		apart := max(low-late, late-high)
-		r = probe.Found(probe.Unknown, "the API server tells this node a time that is %v off the time that it told the client: "+
-			"a server's clock is wrong, or another server answers here", apart)
+		r = probe.Found(probe.Unknown, "the API server's answers to this node and to the client differ by %v: "+
+			"a server's clock is wrong", max(low-late, late-high))
 	case answered:
 		skew = max(low, 0) + min(high, 0)
 		r = clockWithin(max(high, -low))
