@@ -36,43 +36,42 @@ func draw(texts []text, n int, seed uint64) {
 	}
 }
 
-// ends matches the end of a sentence, or of a paragraph.
-var ends = regexp.MustCompile(`[.:!?]\s+|\n\s*\n`)
+// ends matches the end of a sentence.
+var ends = regexp.MustCompile(`[.:!?]\s+`)
 
-// sentences are those of a text of four words or more, each with its place. Blocks of code and tables are left out.
+// code matches a line that is no prose: of a table, a heading, an example or a rule.
+var code = regexp.MustCompile("^(\\||#|```|    |\\t|$)")
+
+// sentences are those of a text of four words or more, each with the line on which its paragraph starts. Blocks of
+// code and tables are left out.
 func sentences(t text) []string {
 	var out []string
-	block, last, fenced := "", 0, false
-	flush := func(from int) {
-		for _, s := range ends.Split(block, -1) {
+	paragraph, from, last, fenced := "", 0, 0, false
+	flush := func() {
+		for _, s := range ends.Split(paragraph+" ", -1) {
 			if s = strings.Join(strings.Fields(s), " "); len(strings.Fields(s)) > 3 {
 				out = append(out, fmt.Sprintf("%s  (%s:%d)", s, t.path, from))
 			}
 		}
-		block = ""
+		paragraph = ""
 	}
-	from := 0
 	for _, n := range slices.Sorted(maps.Keys(t.lines)) {
 		line := t.lines[n]
+		if n != last+1 || code.MatchString(line) || strings.HasPrefix(line, "- ") {
+			flush()
+		}
+		last = n
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}
-		if n != last+1 || t.kind == "messages" {
-			flush(from)
-		}
-		if block == "" {
-			from = n
-		}
-		last = n
-		if fenced || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") {
-			block += "\n\n"
+		if fenced || code.MatchString(line) {
 			continue
 		}
-		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") {
-			block += "\n\n"
+		if paragraph == "" {
+			from = n
 		}
-		block += line + "\n"
+		paragraph += line + "\n"
 	}
-	flush(from)
+	flush()
 	return out
 }
