@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/logs"
@@ -57,8 +58,8 @@ func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 }
 
 // worthComparing returns the checks to run on baseline nodes: the checks that failed on the node, the settings checks
-// that ran there, and CoreDNS's own checks if names do not resolve. It always includes the BGP sessions, and whether
-// the baseline node reaches the node.
+// that ran there, CoreDNS's own checks if names do not resolve, and the firewall's if packets are lost. It always
+// includes the BGP sessions, and whether the baseline node reaches the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
@@ -72,6 +73,8 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 			out = append(out, c)
 		case c.Is(overlay.EncapProof), // needs two probes that expect each other
 			c.Is(firewall.PacketDrops): // is about this node's lost packets
+		case c.Is(firewall.NodeFirewall) && len(seen.Bad(bgp.BGPSession.ID))+len(seen.Bad(pod.PodPing.ID)) > 0:
+			out = append(out, c) // it may drop this node's packets
 		case c.Is(bgp.BGPSession), c.Is(link.NeighbourReach), len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
 		}

@@ -75,7 +75,7 @@ func FuzzNFTRule(f *testing.F) {
 		_, r, raw := nftRead(nftables.TableFamily(family), attrs)
 		nftDoes(raw)
 		r.Exprs = nftExprs(family, raw)
-		for _, text := range append(nftComments(&r), ctState(r.Exprs)) {
+		for _, text := range nftComments(&r) {
 			if len(text) > len(b)+64 {
 				t.Errorf("a comment of %d bytes in %d", len(text), len(b))
 			}

@@ -209,8 +209,7 @@ func nftDropping() ([]Refusal, error) {
 			return
 		}
 		one.Wall, one.Does = wallOfTable(one.Family, one.Table), does
-		rule, _ := nftRule(&r)
-		one.Text = strings.TrimSpace(ctState(r.Exprs) + " " + rule)
+		one.Text, _ = nftRule(&r)
 		for _, e := range r.Exprs {
 			if counter, is := e.(*expr.Counter); is {
 				one.Counted, one.Packets = true, counter.Packets
@@ -257,32 +256,6 @@ func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 
 // policyChain matches Felix's chains for policies.
 var policyChain = regexp.MustCompile(`cali-p[io]-`)
-
-// ctStates are the states of connections in rules, one bit each.
-var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
-
-// ctState returns the connection states that a rule tests in the way that nft compiles it, "" if it tests none.
-func ctState(exprs []expr.Any) string {
-	isState := false
-	for _, e := range exprs {
-		switch e := e.(type) {
-		case *expr.Ct:
-			isState = e.Key == expr.CtKeySTATE
-		case *expr.Bitwise:
-			if !isState || len(e.Mask) != 4 {
-				continue
-			}
-			var names []string
-			for bit, name := range ctStates {
-				if binary.NativeEndian.Uint32(e.Mask)&(1<<bit) != 0 {
-					names = append(names, name)
-				}
-			}
-			return "ct state " + strings.Join(names, ",")
-		}
-	}
-	return ""
-}
 
 // key identifies the chain of a rule.
 func (r Refusal) key() string { return r.Family + " " + r.Table + " " + r.Chain }

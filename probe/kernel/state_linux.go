@@ -52,6 +52,7 @@ func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
 		}
+		sets := lookups{conn: &c}
 		var out []Wall
 		for _, n := range chains {
 			if !wanted(n.Table.Name, n.Name) || len(out) >= maxWalls {
@@ -63,7 +64,11 @@ func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
 				return nil, fmt.Errorf("listing the rules of %s: %w", n.Name, firewallError(err))
 			}
 			for _, r := range rules {
-				if rule, calicos := nftRule(r); !calicos {
+				rule, calicos := nftRule(r)
+				if calicos {
+					continue
+				}
+				for _, rule := range sets.rules(n.Table, rule) {
 					one.add(rule)
 				}
 			}
@@ -127,9 +132,13 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 			calicos = calicos || comment != nil && strings.HasPrefix(string(*comment), ofCalico)
 			words = append(words, matched(e))
 		case *expr.Lookup:
-			words = append(words, strings.TrimSpace(loaded+" @"+e.SetName))
+			words = append(words, lookedUp(loaded, e))
+			loaded, bits, mask = "", -1, nil
 		case *expr.Ct:
-			loaded = "ct"
+			loaded, mask = "ct", nil
+			if e.Key == expr.CtKeySTATE {
+				loaded = "ct state"
+			}
 		case *expr.Fib:
 			loaded = addressKind(e)
 		default:
@@ -138,6 +147,21 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
 }
+
+// lookedUp describes a lookup in a set, or in a map to verdicts.
+func lookedUp(loaded string, e *expr.Lookup) string {
+	text := strings.TrimSpace(loaded + " @" + e.SetName)
+	switch {
+	case e.IsDestRegSet:
+		return text + " " + toVerdicts
+	case e.Invert:
+		return "not " + text
+	}
+	return text
+}
+
+// toVerdicts is the word for a map from the looked up value to what the rule does.
+const toVerdicts = "vmap"
 
 // metaNames are the properties of a packet whose comparisons can be described.
 var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
@@ -203,6 +227,15 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	switch {
 	case loaded == "" || len(c.Data) == 0:
 		return "match"
+	case loaded == "ct state" && len(mask) == 4 && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == 0:
+		if c.Op == expr.CmpOpEq { // of none of these states
+			not = "not "
+		} else {
+			not = ""
+		}
+		return not + stateText(binary.NativeEndian.Uint32(mask), nftStates)
+	case strings.HasPrefix(loaded, "ct"):
+		return "match ct"
 	case loaded == "family": // its address or chain shows that too
 		return ""
 	case loaded == "iif" || loaded == "oif":
@@ -243,17 +276,33 @@ func deviceText(name []byte) string {
 func matched(m *expr.Match) string {
 	switch info := m.Info.(type) {
 	case *xt.Tcp:
-		return strings.TrimSpace("tcp " + portsText("sport", info.SrcPorts[0], info.SrcPorts[1]) + " " +
-			portsText("dport", info.DstPorts[0], info.DstPorts[1]))
+		return tcpText(info.SrcPorts, info.DstPorts, info.Option, info.FlagsMask, info.FlagsCmp, byte(info.InvFlags))
 	case *xt.Udp:
-		return strings.TrimSpace("udp " + portsText("sport", info.SrcPorts[0], info.SrcPorts[1]) + " " +
-			portsText("dport", info.DstPorts[0], info.DstPorts[1]))
+		return udpText(info.SrcPorts, info.DstPorts, byte(info.InvFlags))
+	case *xt.ConntrackMtinfo1:
+		return ofStates(info.ConntrackMtinfoBase, uint16(info.StateMask))
+	case *xt.ConntrackMtinfo2:
+		return ofStates(info.ConntrackMtinfoBase, info.StateMask)
+	case *xt.ConntrackMtinfo3:
+		return ofStates(info.ConntrackMtinfoBase, info.StateMask)
 	case *xt.AddrTypeV1:
 		return kindsText(info.Source, info.Dest, uint32(info.Flags))
 	case *xt.Comment:
 		return ""
+	case *xt.Unknown:
+		if m.Name == "multiport" && m.Rev == 1 {
+			return multiportText(*info)
+		}
 	}
 	return "match " + m.Name
+}
+
+// ofStates describes a match of iptables' extension conntrack, if it tests the state alone.
+func ofStates(info xt.ConntrackMtinfoBase, mask uint16) string {
+	if info.MatchFlags&^uint16(xt.ConntrackStateAlias) != uint16(xt.ConntrackState) {
+		return "match conntrack"
+	}
+	return inverse(byte(info.InvertFlags), 0) + stateText(uint32(mask), xtStates)
 }
 
 func action(e expr.Any) string {

@@ -52,7 +52,7 @@ func closedCulprits() []culprit {
 	var out []culprit
 	for name, c := range map[string]struct{ hook, rule, names string }{
 		"node-port-closed-to-others": {"prerouting", "ip saddr 10.88.0.12 tcp dport 30080 drop", "tcp dport 30080 drop"},
-		"pods-closed-to-others":      {"forward", "iifname eth0 ct state new drop", "ct drop"},
+		"pods-closed-to-others":      {"forward", "iifname eth0 ct state new drop", "ct state new drop"},
 		"kubelet-closed-to-others":   {"input", "ip saddr 10.88.0.12 tcp dport 10250 drop", "tcp dport 10250 drop"},
 	} {
 		out = append(out, culprit{realFault: realFault{

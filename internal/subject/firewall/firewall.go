@@ -51,6 +51,12 @@ const (
 	FactForeignTables probe.Fact = "foreign_tables"
 )
 
+// Facts about a foreign rule that certainly drops or rejects what other nodes send to this node.
+const (
+	FactInputRule probe.Fact = "input_rule" // the rule, with its table and chain
+	FactSenders   probe.Fact = "senders"    // list of the nodes whose packets it drops
+)
+
 // Facts about a NAT rule that changes the source address of pods.
 const (
 	FactNATRule  probe.Fact = "nat_rule"  // the rule, with its chain

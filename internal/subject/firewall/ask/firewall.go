@@ -87,6 +87,9 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	if r, ok := foreignNAT(p); ok {
 		p.Report(r.On(targetMasquerade))
 	}
+	for _, r := range foreignInput(p, all) {
+		p.Report(r)
+	}
 }
 
 // usesIPv6 reports whether pods of this node have, or may get, IPv6 addresses.

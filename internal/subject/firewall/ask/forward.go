@@ -29,7 +29,7 @@ func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 			return o.Name == c.Name && o.Table == tableOf(c) && o.Hook == "forward" && o.Legacy == (wall == inLegacy) &&
 				(c.Family == 0 || o.Family == map[int]string{4: "ip", 6: "ip6"}[c.Family])
 		})
-		refused := func(f podFlow) bool { accepted, _ := f.passes(all, all[at], 0); return !accepted }
+		refused := func(f flow) bool { accepted, _ := f.passes(all, all[at], 0); return !accepted }
 		if at >= 0 && slices.Contains(shut, chainOf(c, wall)) && !slices.ContainsFunc(flows, refused) {
 			w.drops, w.dropsIn = slices.Delete(w.drops, i, i+1), slices.Delete(w.dropsIn, i, i+1)
 			w.passes = append(w.passes, chainOf(c, wall))
@@ -46,15 +46,15 @@ func tableOf(c kernel.Chain) string {
 }
 
 // bothWays are the flows of a family: from a pod here, and the replies to a pod elsewhere.
-func bothWays(flows []podFlow, of int) []podFlow {
-	var out []podFlow
+func bothWays(flows []flow, of int) []flow {
+	var out []flow
 	for _, f := range flows {
 		if node.Family(f.from) != of {
 			continue
 		}
 		out = append(out, f)
 		if way, known := node.LookupFrom(f.from, netip.Addr{}, ""); known {
-			out = append(out, podFlow{f.to, f.from, way.Device})
+			out = append(out, flow{from: f.to, to: f.from, out: way.Device})
 		}
 	}
 	return out
@@ -62,7 +62,7 @@ func bothWays(flows []podFlow, of int) []podFlow {
 
 // passes reports whether a chain and its jump targets certainly accept the flow. over reports that later rules may not
 // see the flow.
-func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
+func (f flow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
 	for _, text := range w.Rules {
 		does, to, fits := f.meets(text)
 		if fits == no {

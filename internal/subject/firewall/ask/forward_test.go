@@ -11,7 +11,7 @@ import (
 // TestForwardAccepts expects a chain to accept pods only if its rules certainly do.
 func TestForwardAccepts(t *testing.T) {
 	t.Parallel()
-	flow := podFlow{netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.2.3"), "eth0"}
+	flow := flow{from: netip.MustParseAddr("10.244.1.2"), to: netip.MustParseAddr("10.244.2.3"), out: "eth0"}
 	chain := func(name string, rules ...string) kernel.Wall {
 		return kernel.Wall{Family: "ip", Table: "filter", Name: name, Rules: rules}
 	}

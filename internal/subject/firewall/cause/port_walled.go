@@ -60,7 +60,7 @@ func portWalled(f diagnose.Findings) []diagnose.Case {
 }
 
 // conditional matches words that restrict a rule beyond its port.
-var conditional = regexp.MustCompile(`addr|[io]if|match|limit`)
+var conditional = regexp.MustCompile(`addr|[io]if|match|limit|ct state|not |sport|dport \S*[,-]`)
 
 // refuses weighs a rule against a port. A rule with conditions may be for other packets. It is proof if the kernel
 // rejects the node's own packets, and strong if the port answers on the baseline node, which lacks the rule.
@@ -89,7 +89,7 @@ func refuses(f diagnose.Findings, d diff.Difference, transport string, port int,
 // meets.
 var (
 	toAddress = regexp.MustCompile(`\bdaddr (\S+)`)
-	ofState   = regexp.MustCompile(`\bmatch ct\b`)
+	ofState   = regexp.MustCompile(`\bmatch ct\b|\bct state (?:\S*,)?new\b\S*`)
 )
 
 // unmet returns a rule without the conditions that all given lost connections meet.

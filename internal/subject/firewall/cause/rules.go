@@ -37,6 +37,7 @@ var matches = map[string]causefile.Match{
 	"firewall-rewritten":    firewallRewritten,
 	"hostendpoint-blocks":   hostEndpointBlocks,
 	"hostendpoint-isolates": hostEndpointIsolates,
+	"input-closed":          inputClosed,
 	"node-turns-away":       nodeTurnsAway,
 	"peer-firewall":         peerWalled,
 	"pods-filtered":         podsFiltered,
