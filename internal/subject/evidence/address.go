@@ -25,7 +25,7 @@ var setMethod = probe.Fix{
 		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{{setting}}}}}'`,
 		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
 	},
-	Radius: "every node: calico-node restarts on one node after the other, and each detects its address again. First check that {method} picks the InternalIP everywhere (ip-autodetect shows it for each node). A node's sessions drop for seconds while it restarts; pods keep running",
+	Radius: "every node; calico-node restarts one node at a time, and detects the node's address again. First check that {method} picks the InternalIP on every node (ip-autodetect shows it). During the restart, a node's sessions drop for seconds; pods keep running",
 }
 
 // MethodToSet replaces a method in commands that only a node reports. The shell stops unless METHOD is set.

@@ -107,8 +107,9 @@ func letForward(drops []string, family int) probe.Fix {
 		program = "ip6tables"
 	}
 	fix := probe.Fix{
-		Says:   "Allow pod traffic in FORWARD: configure Docker's daemon not to change FORWARD, or accept the traffic by a rule.",
-		Radius: "reading changes nothing; accepting changes this node, which then forwards all that no rule forbids",
+		Says: "Allow pod traffic in FORWARD. Configure Docker's daemon not to change FORWARD, or add a rule that " +
+			"accepts the traffic.",
+		Radius: "the check commands only read; with ACCEPT, this node forwards all packets that no rule blocks",
 	}
 	in := func(wall string) bool {
 		return len(drops) == 0 || slices.ContainsFunc(drops, func(c string) bool { return strings.HasSuffix(c, " of "+wall) })

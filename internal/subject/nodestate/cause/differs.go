@@ -106,7 +106,7 @@ var areaFixes = map[string]struct{ look, back, when string }{
 // putBack returns a fix that shows the differing areas on both nodes and how to restore each.
 func putBack(named []diff.Difference) *probe.Fix {
 	fix := probe.Fix{
-		Says:   "Compare both nodes, find out which one has the intended setting, and correct the other.",
+		Says:   "Compare both nodes, find out which node has the intended setting, and correct the other node.",
 		Radius: "the check commands only read; a restored setting touches {node} only",
 	}
 	var areas []string
