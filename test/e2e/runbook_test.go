@@ -82,7 +82,7 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	if err != nil || last["verdict"] != "healthy" && last["verdict"] != "warnings" {
 		t.Errorf("%v, %v\n%s", err, last, errs.String())
 	}
-	if says, _ := last["says"].(string); !strings.Contains(says, "healthy again; it was: new pods of "+node) {
+	if says, _ := last["says"].(string); !strings.Contains(says, "healthy again; the cause was: new pods of "+node) {
 		t.Errorf("it came to %q", says)
 	}
 	if waited.Held == nil || !*waited.Held || waited.Tries < 2 || waited.At.Before(healed) {
