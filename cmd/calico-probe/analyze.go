@@ -21,10 +21,10 @@ const analyzeExample = `  # in the morning, analyze a run saved at night
   calico-probe run --node worker-3 -o ndjson > night.ndjson
   calico-probe analyze night.ndjson
 
-  # compare two nodes of the same night
+  # compare the runs of two nodes from the same night
   calico-probe analyze worker-3.json worker-4.json -o wide
 
-  # analyze an incident's session: the last answers of each node, and the commands as a timeline
+  # analyze the session of an incident: each node's last answers, then the commands as a timeline
   calico-probe analyze incident.ndjson
   calico-probe analyze incident.ndjson --node worker-3 -o json
   calico-probe analyze --typed incident.ndjson`
@@ -36,14 +36,14 @@ func (a *app) analyze() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
 		Long: `Reads saved runs and prints their reports again. It accepts files from 'run -o ndjson' and
-'run -o json', and from the shell's 'save' and --transcript; - is stdin. From a transcript, it
-uses the last answer to each check on each node. It applies the rules of this version, and
-reports where its causes differ from the saved causes. It prints a report for each file and
+'run -o json', and from the shell's 'save' and --transcript. Use - for stdin. From a transcript,
+it uses the last answer to each check on each node. It recomputes the causes with this version's
+rules and reports any differences from the saved causes. It prints a report for each file and
 node, and compares the nodes with each other. --node prints only one node.
 
-The exit code is that of the saved run. For several runs it is the worst exit code: a fault,
-then incomplete, then warnings. A truncated run is incomplete. If a file is not a saved run,
-analyze exits 2.`,
+The exit code is that of the saved run. For several runs, it is the worst exit code: a fault is
+worst, followed by incomplete and warnings. A truncated run is incomplete. If a file is not a
+saved run, analyze exits 2.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return ui.BadUsage("analyze takes saved run files, or - for stdin")
@@ -68,8 +68,8 @@ analyze exits 2.`,
 			return out.Close(a.analyzeFiles(args, node, out, theirs))
 		},
 	}
-	cmd.Flags().BoolVar(&typed, "typed", false, "list the commands in a session transcript instead, with time, node and outcome")
-	nodeFlag(cmd.Flags(), &node, "show only this node, still compared with the other nodes")
+	cmd.Flags().BoolVar(&typed, "typed", false, "list a session transcript's commands with time, node and outcome, instead of reports")
+	nodeFlag(cmd.Flags(), &node, "show only this node, but still compare it with the other nodes")
 	causesFlag(cmd, &causes)
 	out.Flag(cmd, report.Formats())
 	return cmd
@@ -139,7 +139,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 		case err != nil:
 			return nil, saved, err
 		case len(saved.Runs) == 0:
-			return nil, saved, ui.BadUsage("%s is the transcript of a session that ran no check: 'calico-probe analyze --typed %s' lists its commands", source(name), asFile(name))
+			return nil, saved, ui.BadUsage("%s is the transcript of a session that did not run any checks: 'calico-probe analyze --typed %s' lists its commands", source(name), asFile(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})

@@ -77,7 +77,7 @@ func (a *app) restConfig() (*rest.Config, error) {
 	if _, inCluster := rest.InClusterConfig(); len(raw.Clusters) == 0 && *a.flags.APIServer == "" && inCluster != nil {
 		where := "no kubeconfig was found in $HOME/.kube/config"
 		if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" {
-			where = fmt.Sprintf("no file in $KUBECONFIG (%s) configures a cluster", files)
+			where = fmt.Sprintf("the files in $KUBECONFIG (%s) do not configure a cluster", files)
 		}
 		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
 	}

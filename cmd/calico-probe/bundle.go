@@ -48,12 +48,12 @@ func (a *app) bundle() *cobra.Command {
 		Use: "bundle [FILE...]", Short: "Write a run, its report and the related API objects to an archive for support", Example: bundleExample,
 		Long: `Runs the same checks as 'run', or reads saved runs, and writes one archive. The archive has the
 runs for 'analyze', their reports, and the API objects behind the causes. It uses the paths of
-troubleshoot.sh support bundles. It never reads a Secret, and keeps only listed fields of each
-object; redactions.txt in the archive lists what it removed. Names, labels and addresses stay.
-Objects that you may not read are listed as not collected.
+troubleshoot.sh support bundles. It never reads Secrets, and keeps only allowed fields of each
+object, including names, labels and addresses. redactions.txt in the archive lists the removed
+values. Objects that you are not allowed to read are listed as not collected.
 
 The archive has mode 0600. It is written atomically and never replaces an existing file.
-Exits 0 once the archive is written, whatever the verdict.`,
+The exit code is 0 once the archive is written, regardless of the verdict.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := o.check(cmd, files); err != nil {
 				return err
@@ -79,7 +79,7 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	collects := len(o.several.named) > 0 || o.several.isFleet()
 	switch {
 	case len(files) > 0 && collects:
-		return ui.BadUsage("saved runs already name their nodes: leave out --node, -l and --all-nodes, or the files")
+		return ui.BadUsage("saved runs already name their nodes: leave out the files, or leave out --node, -l and --all-nodes")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes saved run files")
 	case len(files) == 0 && !collects:
@@ -149,7 +149,7 @@ func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Give
 			case err != nil:
 				return given, err
 			case len(saved.Runs) == 0:
-				return given, ui.BadUsage("%s is the transcript of a session that ran no check", source(name))
+				return given, ui.BadUsage("%s is the transcript of a session that did not run any checks", source(name))
 			}
 			given.Runs = append(given.Runs, saved)
 		}
@@ -185,7 +185,7 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	switch {
 	case err == nil, errors.As(err, new(ui.Exit)):
 	case late && ctx.Err() == nil && text.Len() > 0:
-		client.Note("%v: the bundle has only the answers so far", over)
+		client.Note("%v: the bundle contains only the answers received so far", over)
 	default:
 		return report.Saved{}, "", err
 	}
@@ -231,7 +231,7 @@ func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error 
 		return err
 	}
 	if other := bundle.Elsewhere(given.Runs, at.Server); other != "" {
-		return ui.BadUsage("a saved run is from cluster %s, but this is %s: choose the run's cluster with --context, or omit API objects with --offline",
+		return ui.BadUsage("a saved run is from cluster %s, but this is %s: choose that cluster with --context, or omit API objects with --offline",
 			probe.Line(other), at.Server)
 	}
 	reader, err := client.Reader()

@@ -23,10 +23,10 @@ const captureExample = `  # show how far pings get on the node, and how far a TC
   calico-probe capture --node worker-3 --own 10.244.7.9
   calico-probe capture --node worker-3 --own 10.244.7.9:80
 
-  # show whether pings arrive at another node: both ends in one file
+  # show whether pings arrive at another node, with both ends in one file
   calico-probe capture --node worker-3 --peer worker-7 --own 10.244.7.9 -w both.pcapng
 
-  # show 30 seconds of BGP with one peer in Wireshark
+  # show 30 seconds of BGP traffic with one peer in Wireshark
   calico-probe capture --node worker-3 --seconds 30 10.0.0.7:179 -w - | wireshark -k -i -`
 
 // captureSpare is the time for placing and removing probes, in addition to the capture's duration.
@@ -44,16 +44,17 @@ type captureFlags struct {
 func (a *app) capture() *cobra.Command {
 	o, c, out := &runFlags{app: a}, &captureFlags{}, &output.Set{}
 	cmd := &cobra.Command{
-		Use: "capture --node NODE [HOST | HOST:PORT | :PORT]", Short: "Capture packets on a node, or on two at once",
+		Use: "capture --node NODE [HOST | HOST:PORT | :PORT]", Short: "Capture packets on one node, or on two nodes at once",
 		Example: captureExample,
-		Long: `Captures packets of a host and a port on every interface of the node, or only packets that the
-probe itself sends (--own). It prints lines, or writes a file for tcpdump and Wireshark. Only
-headers leave the node, unless you set --payload. --peer captures the same on a second node.
-With --own, a packet that left one node but did not arrive at the other was lost between them.
-Interfaces are named NODE INTERFACE. Each node uses its own clock; the file has the difference.
+		Long: `Captures packets of a host and a port on every interface of the node. With --own, it captures
+only packets that the probe itself sends. It prints a line for each packet, or writes a file for
+tcpdump and Wireshark. Only headers leave the node, unless you set --payload. --peer captures
+the same packets on a second node. With --own, a packet that left one node but did not arrive at
+the other was lost between them. In the file, interfaces are named NODE INTERFACE. Each node
+uses its own clock; the file records the difference.
 
-HOST is an address, a node name, or a name that the node can resolve. Packets of --own are
-recognized behind every NAT. Packets of HOST are not, because NAT changes their addresses.
+HOST is an address, a node name, or a name that the node can resolve. --own recognizes its
+packets even after NAT. Packets of HOST are missed after NAT, because their addresses change.
 
 ` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,7 +68,7 @@ recognized behind every NAT. Packets of HOST are not, because NAT changes their 
 	f := cmd.Flags()
 	o.FailOn, o.Profile = examine.FailOnFail, string(probe.Quick)
 	nodeFlag(f, &o.Node, "the node to capture on, and to send from with --own")
-	nodeFlagNamed(f, "peer", &c.Peer, "second node on which to capture the same at the same time")
+	nodeFlagNamed(f, "peer", &c.Peer, "second node on which to capture the same packets at the same time")
 	f.StringVar(&c.Pod, "pod", "", "capture in the network namespace of this pod on the node, NAMESPACE/NAME")
 	f.BoolVar(&c.own, "own", false, "send five pings to HOST, or open one TCP connection to its PORT, "+
 		"and capture only those packets")
@@ -101,7 +102,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	}
 	switch {
 	case !injector.AccessOf(o.Via).Covers(injector.TheNode):
-		return ui.BadUsage("--via %s places no probe, but a capture needs a probe", o.Via)
+		return ui.BadUsage("--via %s does not place a probe, but a capture needs one", o.Via)
 	case c.Peer != "" && injector.AccessOf(o.Via).Here():
 		return ui.BadUsage("--via local cannot reach another node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
@@ -109,7 +110,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	case o.Timeout <= wanted.Limit:
 		return ui.BadUsage("--timeout %v is too short for --seconds %d", o.Timeout, c.seconds)
 	case c.Pod != "" && c.Peer != "" && !c.own:
-		return ui.BadUsage("--pod works only for --node: with --peer, add --own")
+		return ui.BadUsage("--pod applies only to the node of --node: to use --peer too, add --own")
 	}
 	if err := o.noContradiction(cmd); err != nil {
 		return err

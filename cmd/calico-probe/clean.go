@@ -36,11 +36,11 @@ func (a *app) clean() *cobra.Command {
 		Long: `Lists every probe pod and clean-up job in the cluster, with its run and its stated owner. It
 removes objects that have ended, or have expired by the API server's clock. It keeps objects
 that may be in use. --run removes the objects of one run. --all removes all objects, but asks
-first. It removes only objects that have both the labels and the name of calico-probe's objects.
+first. 'clean' removes an object only if its labels and its name are those of calico-probe.
 
-The probes of a killed client also stop automatically: a pod within a minute, the process of an
-ephemeral container within 30 seconds. If an ephemeral container runs longer, 'clean' lists it
-and exits 1. Only a new calico-node pod stops it.`,
+The probes of a killed client also stop automatically: a pod within a minute, and the process of
+an ephemeral container within 30 seconds. If an ephemeral container runs longer, 'clean' lists
+it and exits 1. To stop that container, replace its calico-node pod.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
 				return err
@@ -103,7 +103,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 			running, text = true, stillRunning(l)
 		case l.Fixed:
 			text = fmt.Sprintf("cannot be removed: Kubernetes lists it until its pod is replaced; "+
-				"its process exits within %v after its client: %v", probe.Silence, l)
+				"its process exits within %v after the client exits: %v", probe.Silence, l)
 		case l.InUse && !o.all && o.run == "":
 			text = fmt.Sprintf("in use, kept ('calico-probe clean --run %s' removes it): %v", l.Run, l)
 		default:
@@ -131,7 +131,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	}
 	nothing := "nothing to remove"
 	if o.run != "" {
-		nothing = "nothing of run " + o.run
+		nothing = "nothing to remove of run " + o.run
 		if n := *o.flags.Namespace; n != "" {
 			nothing += " in namespace " + n + "; -n limits the search to this namespace"
 		}
@@ -150,8 +150,8 @@ func stillRunning(l injector.Leftover) string {
 	if l.Privileged {
 		image += ", privileged"
 	}
-	return fmt.Sprintf("STILL RUNNING after %s, %s: %v; unless run %s is still active, only a new pod stops it: "+
-		"'kubectl -n %s delete pod %s' (calico-node of %s restarts)",
+	return fmt.Sprintf("STILL RUNNING after %s, %s: %v; if run %s is no longer active, replace the pod to stop it: "+
+		"'kubectl -n %s delete pod %s' (restarts calico-node on %s)",
 		duration.HumanDuration(l.Ran), image, l, l.Run, l.Namespace, l.Pod, l.Node)
 }
 

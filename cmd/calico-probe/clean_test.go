@@ -125,8 +125,8 @@ func TestCleanStillRunning(t *testing.T) {
 	kubeconfig := apiWith(t, now, pod("2001-02-03T04:05:00Z"), nil)
 	code, out, errs := cleaned(t, kubeconfig)
 	if code != report.ExitTool || errs != "" || out != "STILL RUNNING after 11m, image workload:1, privileged: "+
-		"container kube-system/calico-node-x/calico-probe-7f3a09c1 on node node-a; unless run 7f3a09c1 is still active, "+
-		"only a new pod stops it: 'kubectl -n kube-system delete pod calico-node-x' (calico-node of node-a restarts)\n" {
+		"container kube-system/calico-node-x/calico-probe-7f3a09c1 on node node-a; if run 7f3a09c1 is no longer active, "+
+		"replace the pod to stop it: 'kubectl -n kube-system delete pod calico-node-x' (restarts calico-node on node-a)\n" {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, started := range []string{"2001-02-03T04:15:45Z", "2001-02-03T04:20:00Z"} {
@@ -144,8 +144,8 @@ func TestCleanNothing(t *testing.T) {
 	kubeconfig := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)
 	for args, want := range map[string]string{
 		"":                          "nothing to remove\n",
-		"--run c3e9f15e":            "nothing of run c3e9f15e\n",
-		"--run c3e9f15e -n default": "nothing of run c3e9f15e in namespace default; -n limits the search to this namespace\n",
+		"--run c3e9f15e":            "nothing to remove of run c3e9f15e\n",
+		"--run c3e9f15e -n default": "nothing to remove of run c3e9f15e in namespace default; -n limits the search to this namespace\n",
 	} {
 		if code, out, errs := cleaned(t, kubeconfig, strings.Fields(args)...); code != 0 || out != want || errs != "" {
 			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)

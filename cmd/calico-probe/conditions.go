@@ -62,33 +62,33 @@ func (a *app) conditions() *cobra.Command {
 		Via: injector.MethodAPI, Profile: string(probe.Standard), FailOn: examine.FailOnFail,
 	}}}
 	cmd := &cobra.Command{
-		Use: "conditions", Short: "Write each node's verdict as its condition " + conditions.Type, Example: conditionsExample,
-		Long: `Judges nodes as 'run --all-nodes' does, through the API only unless you set --via. It writes the
-condition ` + conditions.Type + ` of each Node: True if nothing is broken, False with the cause
-of a fault, Unknown if too few checks could run. It writes only changes. It also writes an
-unchanged condition again after 30 minutes, so that readers can recognize a stale condition.
+		Use: "conditions", Short: "Write each node's verdict to the node condition " + conditions.Type, Example: conditionsExample,
+		Long: `Judges nodes as 'run --all-nodes' does, but only through the API unless you set --via. It writes
+the condition ` + conditions.Type + ` of each Node: True if nothing is broken, False with the cause
+of a fault, Unknown if too few checks could run. It writes a condition when it changes. It also
+rewrites an unchanged condition after 30 minutes, so that readers can recognize a stale one.
 
-Controllers act on conditions. A node turns False or Unknown only if two rounds, at least 30
-seconds apart, agree; until then an annotation keeps the first result. A node turns True at
-once. If more than --at-most of all nodes would be False or Unknown, no node turns False or
-Unknown: the command names those nodes and exits 5. If a cluster-wide list fails, it writes
-nothing and exits 1. It also exits 1 if it cannot write a condition. Otherwise it exits 0 once
-the conditions are written, whatever their status.`,
+Controllers can act on conditions. A node turns False or Unknown only if two rounds agree, at
+least 30 seconds apart. Until then, an annotation keeps the first result. A node turns True at
+once. If more nodes than --at-most would be False or Unknown, the command does not turn any node
+False or Unknown. It names those nodes and exits 5. If a cluster-wide list fails, it does not
+write any condition and exits 1. It also exits 1 if it cannot write a condition. Otherwise it
+exits 0 once the conditions are written, regardless of their status.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.write(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	o.several.choosing(f)
 	f.DurationVar(&o.every, "every", 0, "judge all nodes again at this interval (30s or more); 0 = once")
-	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number, or a percentage (at least 3 nodes; all nodes only with 100%)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, and write nothing")
+	f.StringVar(&o.most, "at-most", "10%", "maximum number of nodes in the cluster that can be False or Unknown: a number, or a percentage (which allows at least 3 nodes, and all nodes only with 100%)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, without writing it")
 	f.BoolVar(&o.remove, "remove", false, "remove the condition from the nodes")
 	o.beat = conditionBeat
 	o.asking(cmd)
 	via := f.Lookup("via")
 	via.DefValue, o.Via = injector.MethodAPI, injector.MethodAPI
-	via.Usage = "how to judge nodes: api, or pod for a probe on each node (asks first above 20 nodes, unless --yes is set)"
-	f.Lookup("timeout").Usage = "limit of each round"
+	via.Usage = "how to judge nodes: api, or pod to place a probe on each node (for more than 20 nodes, asks first unless --yes is set)"
+	f.Lookup("timeout").Usage = "time limit of each round"
 	a.connecting(cmd)
 	o.completions(cmd)
 	return cmd
@@ -211,8 +211,8 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 			"'calico-probe run --all-nodes'", reached, len(held), limit, probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
 	case plan.Above:
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown, and %d more would exceed %s: if the next round agrees, "+
-			"it does not write these conditions; see 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown, and %d more would exceed %s: their conditions will not be "+
+			"written, even if the next round agrees; see 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 		}
 		switch {
 		case ask == nil:
-			return ui.BadUsage("this would place probes on %d nodes of %s: start it with --yes to allow them", nodes, at)
+			return ui.BadUsage("this would place probes on %d nodes of %s: add --yes to allow this", nodes, at)
 		case !a.atTerminal():
 			return ui.BadUsage("this would place probes on %d nodes of %s, but stdin is not a terminal to confirm on: add --yes",
 				nodes, at)

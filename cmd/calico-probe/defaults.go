@@ -57,7 +57,7 @@ func defaults(cmd *cobra.Command) error {
 	}
 	for _, flag := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(defaultFlags, flag) {
-			return ui.BadUsage("%s: %q cannot have a default%s; flags that can: %s", name, flag,
+			return ui.BadUsage("%s: %q cannot have a default%s; flags that can have one: %s", name, flag,
 				suggest.DidYouMean(flag, defaultFlags), strings.Join(defaultFlags, ", "))
 		}
 		f := cmd.Flags().Lookup(flag)
@@ -65,7 +65,7 @@ func defaults(cmd *cobra.Command) error {
 			continue
 		}
 		if flag == "via" && injector.AccessOf(values[flag]).AsRoot {
-			return ui.BadUsage("%s: via: %s is for the command line only", name, values[flag])
+			return ui.BadUsage("%s: via: %s can only be set on the command line", name, values[flag])
 		}
 		if err := f.Value.Set(values[flag]); err != nil {
 			return ui.BadUsage("%s: %s: %w", name, flag, err)
@@ -86,7 +86,7 @@ func readDefaults(name string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > maxDefaults:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, info.Size(), maxDefaults)
+		return nil, fmt.Errorf("%s has %d bytes; the limit is %d", name, info.Size(), maxDefaults)
 	}
 	return os.ReadFile(name)
 }

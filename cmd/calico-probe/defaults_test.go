@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 		"via: nonsense\n":                {"run node-a", `unknown access method "nonsense"`},
 		"via: nonsense\n#\n":             {"run node-a --via otherwise", `unknown access method "otherwise"`},
 		"profile: nonsense\n":            {"run node-a", `"nonsense"`},
-		"via: kubelet\n":                 {"run node-a", "kubelet is for the command line only"},
+		"via: kubelet\n":                 {"run node-a", "kubelet can only be set on the command line"},
 		"imag: x\n":                      {"run node-a", `"imag" cannot have a default, did you mean image?`},
 		"node: x\n":                      {"run node-a", `"node" cannot have a default`},
 		"- a list\n":                     {"run node-a", file + ": "},

@@ -92,7 +92,7 @@ func (a *app) loadOne(s side) (report.Run, error) {
 		func(run report.Run) bool { return node != "" && run.Node != node })
 	switch {
 	case len(saved.Runs) == 0:
-		return report.Run{}, ui.BadUsage("%s is the transcript of a session that ran no check", source(file))
+		return report.Run{}, ui.BadUsage("%s is the transcript of a session that did not run any checks", source(file))
 	case len(runs) == 0:
 		return report.Run{}, ui.BadUsage("%s has no run of %s, only of %s", source(file), node, nodesOf(saved.Runs))
 	case len(runs) > 1:

@@ -69,7 +69,7 @@ func (a *app) explain() *cobra.Command {
 			return explainID(a.Out, suite, id)
 		},
 	}
-	cmd.Flags().StringVar(&file, "run", "", "show why this saved run (- is stdin) names the cause, or why it does not")
+	cmd.Flags().StringVar(&file, "run", "", "show why this saved run names the cause, or why it does not; - is stdin")
 	nodeFlag(cmd.Flags(), &node, "the node to explain, if --run has several nodes")
 	causesFlag(cmd, &causes)
 	return cmd

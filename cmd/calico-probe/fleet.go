@@ -26,7 +26,7 @@ type severalNodes struct {
 
 // choosing adds the flags that select nodes; --node may be repeated.
 func (s *severalNodes) choosing(f *pflag.FlagSet) {
-	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name (or node/NAME) or its address; "+
+	f.Var((*nodesValue)(&s.named), "node", "the node to test, as NAME, node/NAME or an address; "+
 		"separate several nodes with commas")
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels (same syntax as kubectl's -l)")
 }
@@ -41,7 +41,7 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 
 // everywhere adds --all-nodes.
 func (s *severalNodes) everywhere(f *pflag.FlagSet) {
-	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes in the cluster (with --via api: through the API only)")
+	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes in the cluster; add --via api to use only the API")
 }
 
 // resumed returns the run to resume; nil starts a new run.

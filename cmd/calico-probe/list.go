@@ -36,7 +36,7 @@ func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: name + " [WORD...]", Short: short,
-		Long: short + ". With words, it lists only rows that contain every word.",
+		Long: short + ". If you pass words, it lists only rows that contain all of them.",
 		RunE: func(_ *cobra.Command, words []string) error {
 			if !slices.Contains(listFormats, format) {
 				return ui.BadUsage("unknown output format %q: use one of %s", format, strings.Join(listFormats, ", "))

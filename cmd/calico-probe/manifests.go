@@ -21,14 +21,14 @@ const manifestsExample = `  # grant a group the rights for every access method
   # grant one user only the rights to read the API and create probe pods
   calico-probe manifests --methods pod --user jane
 
-  # also install 'serve', which receives alerts; you create the Secrets with its tokens and certificate
+  # also install 'serve', which receives alerts; then create the Secrets with its tokens and certificate
   calico-probe manifests --serve | kubectl apply -f -
   kubectl -n calico-probe create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
   kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
 
 // namespaceNote precedes manifests that have the namespace.
-const namespaceNote = `# This creates namespace %s, or adds the labels that admit privileged pods. 'kubectl delete -f' with
-# this file deletes the namespace and everything in it. --create-namespace=false omits the namespace.
+const namespaceNote = `# This creates namespace %s, or adds labels that admit privileged pods to it. 'kubectl delete -f'
+# with this file deletes the namespace and everything in it. --create-namespace=false omits the namespace.
 `
 
 // The notes on 'serve': the secrets that its pod needs, and who may connect.
@@ -59,9 +59,9 @@ func (a *app) manifests() *cobra.Command {
 		Long: `Prints a namespace that admits probes, and least-privilege roles for each access method. With
 --user, --group or --service-account it also prints role bindings. It changes nothing: an
 administrator reviews and applies the manifests. A run finds the namespace ` + install.Namespace + `
-automatically. To use another name, set -n here and in each run. With --methods conditions and
---service-account it also prints an admission policy, which limits the account to its one
-condition and annotation (Kubernetes 1.30 or later).`,
+automatically. To use another name, set -n both in this command and in each run. If you set
+--methods conditions and --service-account, it also prints an admission policy. The policy lets
+the account write only its one condition and annotation (Kubernetes 1.30 or later).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
 				return err
@@ -90,7 +90,7 @@ func (m *manifestFlags) flags(cmd *cobra.Command) {
 	f.BoolVar(&m.serve, "serve", false, "add the objects for 'calico-probe serve': ServiceAccount, Deployment, Service, NetworkPolicy and volume")
 	f.StringVar(&m.from.Image, "client-image", probe.ClientImage, "image of the client, for --serve")
 	f.StringVar(&m.from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
-	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, Prometheus, an ingress controller) and networks (CIDRs) that may connect, in addition to serve's own namespace")
+	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "with --serve: namespaces and networks (CIDRs) that can connect, such as the namespaces of Alertmanager, Prometheus or an ingress controller; serve's own namespace can always connect")
 	completions(cmd, map[string]completer{"methods": several(install.Names)})
 }
 

@@ -36,7 +36,7 @@ type mcpOptions struct {
 	front   agents.Front
 }
 
-const mcpExample = `  # let an agent judge nodes through the API, and create nothing
+const mcpExample = `  # let an agent judge nodes through the API, without creating anything
   calico-probe mcp
 
   # also let the agent place probes on nodes
@@ -57,10 +57,11 @@ func (a *app) mcp() *cobra.Command {
 		Long: `Serves an agent (a program that speaks MCP) on stdin and stdout, or over HTTP at ` + agents.Path + `.
 The tools judge all nodes, examine one node, explain causes and checks, compare runs and show
 runbooks. They never repair anything, run a command or open a shell. Without --allow-probes
-they create nothing. With --allow-probes, a client that can ask its user must ask first.
+they do not create anything. With --allow-probes, a client that can prompt its user must do so
+before the server creates objects.
 FILEs are saved runs (-o ndjson or json) that the tools can use.
 
-Every answer marks the content of nodes, pods and API objects as data. The server logs each
+Every answer marks content from nodes, pods and API objects as data. The server logs each
 call to stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.serve(cmd.Context(), args) },
 	}
@@ -80,7 +81,7 @@ call to stderr.`,
 	f.Lookup("via").Usage = viaTried + examine.ViaUsage(injector.MethodKubelet)
 	reason := f.Lookup("reason")
 	reason.DefValue, o.Reason = "an agent's question", "an agent's question"
-	f.Lookup("timeout").Usage = "limit of each examination"
+	f.Lookup("timeout").Usage = "time limit of each examination"
 	a.connecting(cmd)
 	o.completions(cmd)
 	return cmd
@@ -122,7 +123,7 @@ func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
-		return ui.BadUsage("--allow-probes does not work with --offline, which contacts no node: use one of them")
+		return ui.BadUsage("--allow-probes does not work with --offline, which does not contact nodes: use one of them")
 	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is only for people, not for agents: use another access method")
 	case o.offline && len(files) == 0:

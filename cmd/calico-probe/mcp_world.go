@@ -123,7 +123,7 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	var docs []report.Document
 	run, err := examine.Record(ctx, o.client, opts, report.Collect(&docs))
 	if err == nil && len(docs) == 0 {
-		err = errors.New("the run reached no verdict")
+		err = errors.New("the run did not reach a verdict")
 	}
 	if err != nil {
 		return run, report.Document{}, sentence(err)

@@ -40,14 +40,15 @@ func (a *app) mesh() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mesh", Short: "Test the paths between nodes, and show what failing paths have in common", Example: meshExample,
 		Long: `Places a probe on each node. The probe pings other nodes and a pod on each of these nodes, opens
-TCP connections to both, and reports its BGP sessions. Below 60 nodes, the mesh tests every pair
-of nodes in both directions. In a larger cluster, each node tests three other nodes in its zone
-and two nodes in other zones. A second round tests more paths around the failing paths. The
-report names what failing paths have in common: a node, a rack, a zone, two zones or a pair.
+TCP connections to both, and reports its node's BGP sessions. In a cluster of fewer than 60
+nodes, the mesh tests every pair of nodes in both directions. In a larger cluster, each node
+tests three other nodes in its zone and two nodes in other zones. A second round tests more paths
+around the failing paths. The report names what failing paths have in common: a node, a rack, a
+zone, two zones or a pair.
 
-With --watch, probes stay on at most 48 nodes and keep pinging each other and each other's
-pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a path failed,
-5 if a node did not report.
+With --watch, probes on at most 48 nodes keep pinging each other and each other's pods until you
+press q or Ctrl-C, or until --for ends. The exit code is that of the last round: 3 if a path
+failed, 5 if a node did not report.
 
 ` + exitCodes(),
 		Args: noArguments,
@@ -69,7 +70,7 @@ pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a p
 		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same as json"},
 		{Name: "html", For: "one page, from a map of the zones down to each pair"}})
 	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to test: standard, or deep to also send full-size packets")
-	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the node label that names the rack; with several labels, the first label that a node has")
+	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the node label that names the rack; if you pass several labels, each node uses the first one that it has")
 	watch.flags(f)
 	f.StringVar(&o.Reason, "reason", "", "reason for this run, recorded on created objects for auditors")
 	o.imaging(cmd)

@@ -30,7 +30,7 @@ type watchFlags struct {
 }
 
 func (w *watchFlags) flags(f *pflag.FlagSet) {
-	f.BoolVar(&w.on, "watch", false, "keep testing with a probe on each node, and show all paths in a table, the worst first; "+
+	f.BoolVar(&w.on, "watch", false, "keep testing with a probe on each node, and show all paths in a table, worst first; "+
 		"without a terminal, print a line for each change")
 	f.DurationVar(&w.every, "interval", 5*time.Second, "with --watch: interval between rounds, 1s or more")
 	f.DurationVar(&w.whole, "for", time.Hour, "with --watch: exit after this time")

@@ -25,11 +25,11 @@ func (a *app) preflight() *cobra.Command {
 	var methods []string
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Check which access methods to a node would work", Args: noArguments,
-		Long: `Checks for each access method whether you have the required rights, and whether policy and
-quota admit its objects (a dry run: nothing is created). It also checks whether the image is
-on the node, and everything else that it can check without a probe. With --via, every listed
-method must work. Without --via, one working method is enough. --via ssh or --ssh logs in to
-the node and out again.
+		Long: `For each access method, checks whether you have the required rights, and whether policies and
+quotas admit its objects. It uses a dry run, which does not create anything. It also checks
+whether the image is on the node, and everything else that it can check without a probe. With
+--via, every listed method must work. Without --via, one working method is enough. With
+--via ssh or --ssh, it logs in to the node and logs out again.
 
 Exit codes: 0 ready, 3 not ready, 5 a check had no answer, 2 wrong usage, 1 API unreachable.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +64,7 @@ Exit codes: 0 ready, 3 not ready, 5 a check had no answer, 2 wrong usage, 1 API 
 	o.imaging(cmd)
 	f.StringVar(&o.SSH, "ssh", "", "ssh destination, [USER@]HOST; {node} and {ip} are the node's name and address (default: the node's InternalIP)")
 	f.StringVar(&o.SSHConfig, "ssh-config", "", "ssh configuration file instead of your own (ssh -F)")
-	f.BoolVar(&o.Privileged, "privileged", false, "check a probe pod with all capabilities")
+	f.BoolVar(&o.Privileged, "privileged", false, "check whether the cluster admits a probe pod with all capabilities")
 	a.connecting(cmd)
 	words := func() []string { return append([]string{examine.ViaAuto}, install.Names()...) }
 	completions(cmd, map[string]completer{"via": several(words)})

@@ -57,7 +57,7 @@ func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run NODE...", Short: "Test one node or many, and name the causes of faults", Example: runExample,
-		Long: `Checks the node through the API, and places a probe on it with the first access method that
+		Long: `Checks the node through the API, then places a probe on it with the first access method that
 works. It names the causes of faults, with evidence and a fix for each. It never runs a fix. A
 run over several nodes (--all-nodes, -l, or several --node) groups nodes with the same cause.
 
@@ -93,7 +93,7 @@ run over several nodes (--all-nodes, -l, or several --node) groups nodes with th
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong; "+
-		"0 = use no other node. With --profile standard, a pod on a healthy node also tests the target node in every run")
+		"0 = do not use other nodes. With --profile standard, a pod on a healthy node also tests the target node in every run")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"skip follow-up checks, which go beyond --profile to confirm or exclude the likeliest causes")
 }
@@ -195,7 +195,7 @@ func exitCodes() string {
 // asking adds the flags that select the checks and the access to a node.
 func (o *runFlags) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to check: quick, standard or deep; --checks selects from all checks")
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to check: quick, standard or deep; --checks selects from the checks of all profiles")
 	f.StringSliceVar(&o.Checks, "checks", nil, "run only these checks: IDs, prefixes, globs or tags, separated by commas")
 	f.StringSliceVar(&o.Skip, "skip", nil, "skip these checks; same patterns as --checks")
 	o.reaching(cmd)
@@ -211,9 +211,9 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 	f.StringVar(&o.Reason, "reason", "", "reason for this run, recorded on created objects for auditors")
 	o.placing(cmd)
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "time limit of the whole run")
-	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s), "+
+	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "maximum time to wait for a pod or an ephemeral container to start (default 40s), "+
 		"for ssh to connect (10s), and for the first output of the probe (15s); "+
-		"the wait is shorter if nothing progresses, the node's lease expired or its container runtime is down")
+		"the wait is shorter if there is no progress, or if the node's lease has expired or its container runtime is down")
 }
 
 // limiting adds the flag that limits each check.

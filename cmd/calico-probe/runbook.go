@@ -53,7 +53,7 @@ func knownToRunbooks() runbook.Known {
 
 // folders adds the flag for folders with runbooks.
 func folders(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with your own runbooks (*.yaml), added to the built-in runbooks or replacing those with the same name; may be repeated")
+	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with your own runbooks (*.yaml), which replace built-in runbooks with the same name; may be repeated")
 	if err := cmd.MarkFlagDirname("runbooks"); err != nil { // the flag exists
 		panic(err)
 	}
@@ -173,8 +173,8 @@ func (a *app) runbookSkill() *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
 		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for agents that use 'calico-probe mcp'",
-		Long: `Prints a runbook as a SKILL.md: which tools of 'calico-probe mcp' an agent calls, in which
-order, and what it must report with each cause. 'calico-probe docs DIR' writes the
+		Long: `Prints a runbook as a SKILL.md. It lists the tools of 'calico-probe mcp' that an agent calls,
+their order, and what the agent must report with each cause. 'calico-probe docs DIR' writes the
 skills of the built-in runbooks.`,
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -204,9 +204,9 @@ finds unknown fields, unreachable steps, steps that do several things, and expre
 cannot be evaluated. It also finds comparisons with an impossible status or verdict, and unknown
 checks, causes, steps and parameters. A runbook with an error cannot run, and lint exits 2.
 
-A warning (FILE:LINE: warning: WHAT) marks a valid but suspicious runbook, and the exit code
-stays 0. Examples: causes[0], which may not exist; the answer of a check that no step runs; a
-wait longer than the limit of the whole runbook.`,
+A warning (FILE:LINE: warning: WHAT) marks a runbook that is valid but suspicious; the exit code
+is still 0. Examples: causes[0], which might not exist; the answer of a check that no step runs;
+a wait longer than the limit of the whole runbook.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},

@@ -147,6 +147,6 @@ func (o *runbookOptions) createJournal(b runbook.Header) (*runbook.Journal, erro
 			return j, nil
 		}
 	}
-	ui.Say(o.ErrOut, "no journal is kept, so you cannot resume this runbook: %v; use --journal FILE to write it elsewhere", err)
+	ui.Say(o.ErrOut, "the journal cannot be saved, so you cannot resume this runbook: %v; use --journal FILE to save it elsewhere", err)
 	return runbook.NewJournal(b), nil
 }

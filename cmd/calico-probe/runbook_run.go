@@ -49,7 +49,7 @@ const runbookExample = `  # run the runbook for the alert KubeNodeNotReady manua
   # run your own runbook unattended
   calico-probe runbook run ./ours.yaml --node worker-3 --answer fixed=done < /dev/null
 
-  # resume after a lost terminal: the first line on stderr has the command
+  # resume after the terminal was lost; the first line on stderr shows this command
   calico-probe runbook run --resume FILE`
 
 func (a *app) runbookRun() *cobra.Command {
@@ -62,15 +62,15 @@ to a journal. 'runbook run --resume FILE' continues after the terminal or the cl
 'runbook record FILE' prints the record of a journal. Without --journal, the journal is in the
 user's state folder, where calico-probe keeps the latest 100 journals of the last 30 days.
 
-A runbook can have actions, which may change something. An action is only shown, unless
---allow-actions names its step. Then you see its dry run and what it destroys, and confirm by
-typing the name of the step on the terminal. Commands in check and notify steps run as your user,
-without confirmation. The dryRun and keep commands of an allowed action run before you confirm.
-Read a runbook by another author before you run it.
+A runbook can contain actions, which can change something. It only shows an action unless
+--allow-actions names the action's step. Then you see the dry run and what the action destroys,
+and confirm by typing the name of the step on the terminal. Commands in check and notify steps
+run as your user, without confirmation. The dryRun and keep commands of an allowed action run
+before you confirm. If another author wrote the runbook, read it before you run it.
 
-The exit code is the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. Without a
-conclusion, it is the exit code of the last run. If an assert or a wait stops the runbook, it
-is 3 if the last run saw a fault, otherwise 5.`,
+The exit code is the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. If the
+runbook has no conclusion, it is the exit code of the last run. If an assert or a wait stops the
+runbook, the exit code is 3 if the last run saw a fault, otherwise 5.`,
 		ValidArgsFunction: completeRunbook(&o.dirs),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -108,8 +108,8 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	o.consenting(f)
 	f.Lookup("yes").Usage += "; does not confirm actions"
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
-	f.Lookup("timeout").Usage = "limit of the whole runbook"
-	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
+	f.Lookup("timeout").Usage = "time limit of the whole runbook"
+	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "time limit of each run on a node")
 	o.connecting(cmd)
 	completions(cmd, map[string]completer{"allow-actions": o.completeActions})
 	o.completions(cmd)
@@ -232,7 +232,7 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	for _, t := range typed {
 		name, value, ok := strings.Cut(t, "=")
 		if _, twice := out[name]; !ok || name == "" || twice {
-			return nil, ui.BadUsage("--%s takes %s, each once, not %q", flag, form, t)
+			return nil, ui.BadUsage("--%s takes %s, and each name only once; %q is wrong", flag, form, t)
 		}
 		out[name] = value
 	}

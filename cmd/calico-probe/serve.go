@@ -60,9 +60,9 @@ func (a *app) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Receive alerts from Alertmanager and examine their nodes", Example: serveExample, Args: noArguments,
 		Long: `Receives Alertmanager's webhook at ` + alerts.PathAlerts + `. For each alert it executes a runbook
-or a plain run on the alert's node, only once for each node and procedure, even if the alert is
-sent repeatedly. The result is an event on the node, a report on the server's page, and a
-metric. It repairs nothing. See docs/alerts.md.`,
+or a plain run on the alert's node. If the alert is sent repeatedly, each procedure still runs
+only once for each node. The result is an event on the node, a report on the server's page, and
+a metric. 'serve' does not repair anything. See docs/alerts.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

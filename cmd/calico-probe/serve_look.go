@@ -72,7 +72,7 @@ func unattended(steps []runbook.Step) error {
 			}
 		}
 		if s.Ask != nil && s.Ask.Default == nil {
-			return fmt.Errorf("its question %s has no default, and no person can answer", s.Name)
+			return fmt.Errorf("its question %s does not have a default, and no person is present to answer it", s.Name)
 		}
 		for _, b := range s.Choose {
 			if err := unattended(b.Steps); err != nil {
@@ -293,7 +293,7 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 		return alerts.Report{}, errors.New(apierror.Explain(err))
 	}
 	if seen.Verdict == nil {
-		return alerts.Report{}, errors.New("the run reached no verdict")
+		return alerts.Report{}, errors.New("the run did not reach a verdict")
 	}
 	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(),
 		Markdown: text.kept.Bytes()}, nil

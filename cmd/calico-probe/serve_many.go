@@ -46,7 +46,7 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		return alerts.Report{}, errors.New(apierror.Explain(err))
 	}
 	if came.Verdict == nil {
-		return alerts.Report{}, errors.New("the run reached no verdict")
+		return alerts.Report{}, errors.New("the run did not reach a verdict")
 	}
 	return alerts.Report{Verdict: came.Word, Says: manySay(came), JSON: whole.kept.Bytes(),
 		Markdown: text.kept.Bytes()}, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/session"
 )
 
-const shellExample = `  # choose a node from a list, the worst first, and examine it
+const shellExample = `  # choose a node from a list, worst first, and examine it
   calico-probe shell
 
   # run two commands on one node, without a prompt
@@ -50,9 +50,9 @@ func (a *app) shell() *cobra.Command {
 	nodeFlag(f, &o.Node, "the node to start with (default: choose one)")
 	f.StringVarP(&own.Commands, "command", "c", "", "run these commands, separated by ; or newlines, instead of a prompt")
 	f.DurationVar(&own.Idle, "idle", 15*time.Minute, "end the session after this time without input at the prompt; 0 = never")
-	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file, as NDJSON for 'analyze' (appends to an existing transcript): "+
-		"commands as typed (do not type secrets), answers and output, with times; "+
-		"for sh only the command")
+	f.StringVar(&own.Transcript, "transcript", "", "append the session to this file, as NDJSON for 'analyze': "+
+		"commands as you type them, answers and output, with times; "+
+		"for sh, only the command; do not type secrets")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
 		"image for 'sh' on a node without a shell (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
 	f.Var(debugProfile{&own.DebugProfile}, "debug-profile", "kubectl debug profile for the rights of the probe and of 'sh': "+
@@ -60,7 +60,7 @@ func (a *app) shell() *cobra.Command {
 	o.others(cmd)
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
-	f.Lookup("timeout").Usage = "hard time limit of the session, also enforced by the server"
+	f.Lookup("timeout").Usage = "hard time limit of the session, which the API server also enforces"
 	a.connecting(cmd)
 	o.completions(cmd)
 	completions(cmd, map[string]completer{"debug-profile": oneOf(injector.Profiles)})

@@ -48,7 +48,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
 		{"analyze " + two, 0, "healthy on node-b: no fault found; 1 ok"},
 		{"analyze " + two + " -o json", 2, "hold only one run, but there are 2"},
-		{"analyze " + none, 2, "that ran no check: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
+		{"analyze " + none, 2, "that did not run any checks: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},
 		{"analyze --typed " + run, 2, "only a session transcript has commands"},
 		{"diff " + run + " " + one, 0, "1 better"},
@@ -57,7 +57,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"diff " + run + " " + two, 2, "has several nodes (node-a, node-b): choose one, as in " + two + ":node-a"},
 		{"diff " + run + " " + two + ":node-b", 0, "1 better"},
 		{"diff " + run + " " + two + ":node-x", 2, "has no run of node-x, only of node-a, node-b"},
-		{"diff " + run + " " + none, 2, "a session that ran no check"},
+		{"diff " + run + " " + none, 2, "a session that did not run any checks"},
 	} {
 		exit, out, errs := call(t, strings.Fields(c.args)...)
 		if exit != c.exit || !strings.Contains(out+errs, c.text) {

@@ -57,7 +57,7 @@ func TestOneClearLine(t *testing.T) {
 		{"a bundle to stdout", "bundle --node node-a --file -", 2, "--file takes a file name"},
 		{"capture what", "capture --node node-a", 2, "takes one HOST, HOST:PORT or :PORT"},
 		{"capture where", "capture 10.0.0.1", 2, "--node NODE"},
-		{"capture by no probe", "capture --node node-a --via api 10.0.0.1", 2, "places no probe"},
+		{"capture by no probe", "capture --node node-a --via api 10.0.0.1", 2, "does not place a probe"},
 		{"capture on itself", "capture --node node-a --peer node-a 10.0.0.1", 2, "--peer node-a is the same as --node"},
 		{"capture in no time", "capture --node node-a --timeout 5s 10.0.0.1", 2, "is too short for --seconds 10"},
 		{"capture for too long", "capture --node node-a --seconds 301 10.0.0.1", 2, "--seconds takes 1s to 5m0s"},
