@@ -131,7 +131,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	}
 	nothing := "nothing to remove"
 	if o.run != "" {
-		nothing = "nothing to remove of run " + o.run
+		nothing = "nothing to remove for run " + o.run
 		if n := *o.flags.Namespace; n != "" {
 			nothing += " in namespace " + n + "; -n limits the search to this namespace"
 		}

@@ -144,8 +144,8 @@ func TestCleanNothing(t *testing.T) {
 	kubeconfig := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)
 	for args, want := range map[string]string{
 		"":                          "nothing to remove\n",
-		"--run c3e9f15e":            "nothing to remove of run c3e9f15e\n",
-		"--run c3e9f15e -n default": "nothing to remove of run c3e9f15e in namespace default; -n limits the search to this namespace\n",
+		"--run c3e9f15e":            "nothing to remove for run c3e9f15e\n",
+		"--run c3e9f15e -n default": "nothing to remove for run c3e9f15e in namespace default; -n limits the search to this namespace\n",
 	} {
 		if code, out, errs := cleaned(t, kubeconfig, strings.Fields(args)...); code != 0 || out != want || errs != "" {
 			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)

@@ -193,7 +193,7 @@ func TestClean(t *testing.T) {
 	}
 	untouched("after clean --run of another")
 	a = call(t, "clean", "--run", killed)
-	if a.exit != 0 || a.stdout != "nothing to remove of run "+killed+"\n" {
+	if a.exit != 0 || a.stdout != "nothing to remove for run "+killed+"\n" {
 		t.Errorf("with nothing to do: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 
