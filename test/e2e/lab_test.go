@@ -294,10 +294,10 @@ If a row names a runbook, the runbook also ran on the fault, unattended, and too
 
 var agentsPage = page{"docs/agents-trials.md", `# What an agent needs to find the cause
 
-Written by 'make faults', without a language model. The sandbox creates each field incident for real. A program then calls the
-tools of ` + "`calico-probe mcp`" + ` exactly as the skill of the incident's runbook prescribes (` + "`calico-probe runbook skill NAME`" + `). It
-may use at most three calls and 6,000 tokens of answers (vocabulary o200k_base). The test fails if one text has more than 2,000
-tokens.
+Written by 'make faults', without a language model. The sandbox creates each field incident for real. A program then
+calls the tools of ` + "`calico-probe mcp`" + ` exactly as the skill of the incident's runbook prescribes
+(` + "`calico-probe runbook skill NAME`" + `). It may use at most three calls and 6,000 tokens of answers (vocabulary o200k_base).
+The test fails if one text has more than 2,000 tokens.
 
 | fault | incident | skill of | first cause | calls | tokens |
 |---|---|---|---|---|---|
