@@ -31,18 +31,18 @@ const (
 // rules lists all rules. The README of a bundle and docs/bundle.md contain this table.
 func rules() []rule {
 	return []rule{
-		{ruleField, "every field that is not in the list of its kind: managedFields, volumes, images of a node, machine-id and system UUID, the rules of policies; " +
-			"of pods in other namespaces than Calico's and kube-system also images, commands, settings and probes",
+		{ruleField, "every field that is not listed for the object's kind, such as managedFields, volumes, a node's images, machine-id and system UUID, and the rules of policies; " +
+			"for pods outside Calico's namespaces and kube-system, also images, commands, settings and probes",
 			"names, labels, owners, addresses, selectors, taints, conditions, states, restarts, and the settings of Calico's resources"},
-		{ruleAnnotation, "the value of a foreign annotation, and of annotations that hold a whole object (last-applied-configuration, projectcalico.org/metadata)",
+		{ruleAnnotation, "the value of a foreign annotation, and of annotations that contain a whole object (last-applied-configuration, projectcalico.org/metadata)",
 			"its name; values below " + strings.Join(annotationDomains(), ", ")},
-		{ruleEnv, "the value of an environment variable of a container", "its name; values by which Calico is configured (FELIX_*, CALICO_*, IP, " +
-			"NODENAME and the like), and where a value is from"},
-		{ruleArgument, "what follows the name of a secret in a command or its arguments", "the rest, of pods in Calico's namespaces and kube-system"},
-		{ruleSetting, "the value of a key of a ConfigMap", "its name; the keys that Calico's manifests have"},
+		{ruleEnv, "the value of a container's environment variable", "its name; values that configure Calico (such as FELIX_*, CALICO_*, " +
+			"IP and NODENAME), and the source of a value"},
+		{ruleArgument, "the text after a secret's name in a command or its arguments", "the rest, for pods in Calico's namespaces and kube-system"},
+		{ruleSetting, "the value of a ConfigMap key", "its name; the values of keys that Calico's manifests contain"},
 		{ruleNamed, "a text in a field, variable or key named like a secret (password, token, credential, private key ...)", "references to a Secret: its name and key"},
-		{ruleToken, "tokens, private keys, cookies, users, passwords and queries in URLs, and what follows the name of a secret, in any text, also of the runs; " +
-			"in messages of events, conditions and containers also what looks like a key", "the rest of the text"},
+		{ruleToken, "in any text, including that of the runs: tokens, private keys, cookies, users, passwords and queries in URLs, and the text after a secret's name; " +
+			"in messages of events, conditions and containers, also text that looks like a key", "the rest of the text"},
 		{ruleLong, "the part of a text beyond 4 KiB", "its beginning"},
 		{ruleLarge, "every field of an object larger than 256 KiB", "its name and namespace"},
 	}

@@ -65,7 +65,7 @@ func Uses() []Use {
 			lost(Probe, "", "pods", []string{"create"}, ""),
 			lost(Probe, "", "pods", []string{"delete"}, "the clean-up job removes the pod some seconds later"),
 			talking(Probe),
-			lost(Probe, "batch", "jobs", []string{"create"}, "pods of a killed client stay until their deadline or 'clean'"),
+			lost(Probe, "batch", "jobs", []string{"create"}, "pods of a killed client remain until their deadline or until 'clean' removes them"),
 			lost(Probe, "batch", "jobs", []string{"patch"}, "runs longer than 40 seconds are cut off"),
 			lost(Probe, "batch", "jobs", []string{"delete"}, "the job expires within 40 seconds"),
 		)},
@@ -84,13 +84,13 @@ func Uses() []Use {
 		{Name: "shell", Does: "a session, with a second, privileged pod for its root shell", As: "pod"},
 		{Name: "clean", Does: "remove objects that killed clients left behind", Rights: slices.Concat(
 			lost(Cluster, "batch", "jobs", []string{"list"}, "cannot find leftover clean-up jobs"),
-			lost(Probe, "", "pods", []string{"delete"}, "leftover pods stay until their deadline"),
+			lost(Probe, "", "pods", []string{"delete"}, "leftover pods remain until their deadline"),
 			lost(Probe, "batch", "jobs", []string{"delete"}, "leftover jobs expire within 40 seconds"),
 		)},
 		{Name: "conditions", Does: "write the verdict on each node as a condition",
 			Rights: lost(Cluster, "", "nodes/status", []string{"patch"}, "")},
 		{Name: "serve", Does: "receive alerts, and record the results as events on nodes", Rights: slices.Concat(
-			lost(Default, "", "events", []string{"create"}, "nodes get no event with the result of an alert"),
+			lost(Default, "", "events", []string{"create"}, "nodes do not get an event with the result of an alert"),
 			lost(Default, "", "events", []string{"patch"}, "if a job runs again after a kill, its event keeps the first result"),
 		)},
 	}
@@ -104,7 +104,7 @@ func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
 		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the target pods are unknown"),
-		lost(Cluster, "", "pods", []string{"get"}, "cannot find a probe again after a lost connection, nor a borrowed address"),
+		lost(Cluster, "", "pods", []string{"get"}, "cannot find a probe again after a lost connection, or find a borrowed address"),
 		lost(Cluster, "", "services", []string{"get"}, "the addresses of the API server and Typha are unknown"),
 		lost(Cluster, "", "services", []string{"list"}, "services and cluster DNS are not tested"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "the endpoints of services are not tested"),
@@ -144,7 +144,7 @@ func reading() []Right {
 	}
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
 		"cannot check the rights of calico-node's and kube-proxy's accounts")...)
-	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "cannot see why a node has no calico-node")...)
+	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "cannot see why a node does not have calico-node")...)
 	for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
 		out = append(out, lost(Cluster, "admissionregistration.k8s.io", kind, []string{"list"},
 			"cannot check whether an unavailable webhook blocks the node")...)
