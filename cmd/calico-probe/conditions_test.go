@@ -63,7 +63,7 @@ func TestConditionsAtOnce(t *testing.T) {
 	for range 2 {
 		exit, out, errs := call(t, "conditions", "--kubeconfig", a.kubeconfig, "--at-most", "1")
 		if exit != report.ExitHealthy || !strings.Contains(errs, "pending until the next round: 2") ||
-			!strings.Contains(errs, "it does not write these conditions") || strings.Count(out, "(pending, more than --at-most)") != 2 {
+			!strings.Contains(errs, "their conditions will not be written") || strings.Count(out, "(pending, more than --at-most)") != 2 {
 			t.Errorf("exit %d\n%s%s", exit, out, errs)
 		}
 	}

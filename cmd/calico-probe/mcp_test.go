@@ -102,7 +102,7 @@ func TestMCPRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--offline":                         "takes saved run files",
-		"--offline --allow-probes x":        "contacts no node",
+		"--offline --allow-probes x":        "does not contact nodes",
 		"--token-file x":                    "need --listen",
 		"--listen 127.0.0.1:0":              "no authentication is configured",
 		"--listen :0 --token-file x":        "without TLS",
