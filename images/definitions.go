@@ -31,7 +31,7 @@ func definitions() []definition {
 			// The client with the embedded probe and public CAs, for running in a cluster.
 			name: "client", platforms: []string{"linux/amd64", "linux/arm64"}, user: "65532:65532",
 			entrypoint: []string{"/calico-probe"},
-			env:        []string{"USER=calico-probe"}, // the creator in annotations; there is no passwd
+			env:        []string{"USER=calico-probe"}, // the creator in annotations; the image has no passwd file
 			files:      []file{{from: "build/linux-{arch}/calico-probe", to: "/calico-probe"}},
 		},
 		{
@@ -58,8 +58,8 @@ func definitions() []definition {
 			files: []file{{from: "bin/coredns", to: "/coredns"}},
 		},
 		{
-			// A stand-in for Calico's image, which needs a registry. It has Debian's real BIRD and stubs for the rest, at
-			// Calico's paths.
+			// A stand-in for Calico's image, which would need a registry. It has Debian's real BIRD, and stubs for the other
+			// programs, at Calico's paths.
 			name: "calico-node", platforms: []string{"linux/{host}"}, cmd: []string{"/bin/calico-node"},
 			env: []string{"PATH=/bin:/usr/sbin:/usr/bin"},
 			files: []file{

@@ -23,9 +23,9 @@ func run(args []string) error {
 	out := flags.String("o", "", "archive to write")
 	cache := flags.String("cache", "../.cache", "folder with the built files")
 	platforms := flags.String("platform", "", "only this platform, such as linux/amd64")
-	plain := flags.Bool("plain", false, "do not compress: for images that never travel")
+	plain := flags.Bool("plain", false, "do not compress; for images that stay on this machine")
 	pin := flags.String("pin", "", "also name the image by its digest, and write that name, NAME:TAG@DIGEST, into this file")
-	limit := flags.Int64("max", 0, "fail when a platform's image is larger (bytes, compressed)")
+	limit := flags.Int64("max", 0, "fail if a platform's compressed image has more than this number of bytes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

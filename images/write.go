@@ -48,7 +48,7 @@ func write(d definition, ref, cache, out, pin string, plain bool, limit int64) e
 			fmt.Printf("%s %s: %.2f MB compressed\n", ref, p, float64(size)/1e6)
 		}
 		if limit > 0 && size > limit {
-			return fmt.Errorf("image %s for %s has %d bytes compressed, %d are allowed", d.name, p, size, limit)
+			return fmt.Errorf("image %s for %s has %d bytes compressed; the limit is %d bytes", d.name, p, size, limit)
 		}
 	}
 	if pin == "" {
@@ -58,7 +58,7 @@ func write(d definition, ref, cache, out, pin string, plain bool, limit int64) e
 	if err != nil {
 		return fmt.Errorf("image %s: %w", d.name, err)
 	}
-	// The names of the imported image on a node. A pod that specifies a digest finds it only by the second name.
+	// The imported image's names on a node. If a pod specifies a digest, the image is found only under the second name.
 	names := []string{ref, ref[:strings.LastIndex(ref, ":")] + "@" + digest.String()}
 	return errors.Join(archive(index, names, out), os.WriteFile(pin, []byte(ref+"@"+digest.String()+"\n"), 0o644))
 }
@@ -95,7 +95,7 @@ func build(d definition, cache string, platform *v1.Platform, plain bool) (v1.Im
 func diffIDs(layer v1.Layer) []v1.Hash {
 	id, err := layer.DiffID()
 	if err != nil {
-		return nil // writing rejects an image without it
+		return nil // writing rejects an image that does not have the file
 	}
 	return []v1.Hash{id}
 }
@@ -191,7 +191,7 @@ func plant(w *tar.Writer, tree string, made map[string]bool) error {
 			}
 			return w.WriteHeader(h)
 		case !e.Type().IsRegular():
-			return fmt.Errorf("%s is neither a file, a folder nor a link", name)
+			return fmt.Errorf("%s is not a file, a folder or a link", name)
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -294,7 +294,7 @@ func archive(index v1.ImageIndex, names []string, out string) (err error) {
 			return err
 		}
 	}
-	// Write to a temporary file first, so that readers of the old archive never get half of the new one.
+	// Write to a temporary file first: a reader of the old archive must never get half of the new archive.
 	f, err := os.Create(filepath.Join(dir, ".archive"))
 	if err != nil {
 		return err

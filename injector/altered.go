@@ -14,11 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A mutating webhook or policy may change an object when it is created. A probe outside the node's network, on another
-// node or from another image does not describe the node. An extra container in its pod can read its output. So the
-// created object is compared with the requested object. The probe gets no request if a field differs that decides its
-// identity, view or cost to the node. Fields that the API server fills in, or that only decide when and where a pod is
-// scheduled, may differ: the kubelet checks them.
+// A mutating webhook or policy may change an object when it is created. A probe that runs outside the node's network,
+// on another node or from another image does not describe the node. An extra container in its pod can read its output.
+// So the created object is compared with the requested object. If a field that decides the probe's identity, view or
+// cost to the node differs, the session does not send the probe a request. Fields that the API server fills in, or that
+// only decide when and where a pod is scheduled, may differ: the kubelet checks them.
 
 // field is one field of the requested and the created object.
 type field struct {
@@ -52,7 +52,7 @@ func inJSON(v any) string {
 // systemCritical is the lowest priority for which a kubelet evicts other pods.
 const systemCritical = 2_000_000_000
 
-// alteredPod describes how the created pod differs from the requested one, "" = not at all.
+// alteredPod describes how the created pod differs from the requested pod, or returns "".
 func alteredPod(want, got *corev1.Pod) string {
 	a, g := &want.Spec, &got.Spec
 	if what := firstDifferent([]field{
@@ -90,8 +90,8 @@ func alteredPod(want, got *corev1.Pod) string {
 		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])
 }
 
-// alteredEphemeral describes how the ephemeral container, or its pod, differs from the requested one, "" = not at
-// all. verified is the UID of the node's calico-node pod.
+// alteredEphemeral describes how the created ephemeral container or its pod differs from the request, or returns "".
+// verified is the UID of the node's calico-node pod.
 func alteredEphemeral(want corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
 	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == want.Name })
@@ -110,13 +110,13 @@ func alteredEphemeral(want corev1.EphemeralContainer, node string, verified type
 	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
 }
 
-// alteredContainer compares the created probe container with the requested one. Both inherit from their pod's security
-// context.
+// alteredContainer compares the created probe container with the requested container. Each inherits from its pod's
+// security context.
 func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Container,
 	inG *corev1.PodSecurityContext, g *corev1.Container,
 ) string {
 	if what := firstDifferent([]field{{path + "image", a.Image, g.Image}}); what != "" {
-		return what + "; if that is the same image, name it with --image"
+		return what + "; if that is the same image, specify it with --image"
 	}
 	if what := firstDifferent([]field{
 		{path + "command", a.Command, g.Command},
@@ -212,7 +212,7 @@ func seLinuxType(sc corev1.SecurityContext) string {
 }
 
 // goEnv returns the variables, with values, that affect a Go program or its libraries and so could change the probe's
-// answers. The probe reads no other variables, for example for proxies or tracing.
+// answers. The probe does not read other variables, such as those for proxies or tracing.
 func goEnv(env []corev1.EnvVar) []string {
 	var out []string
 	for _, v := range env {
@@ -265,8 +265,8 @@ func sysctls(spec *corev1.PodSpec) []corev1.Sysctl {
 	return spec.SecurityContext.Sysctls
 }
 
-// resolver returns the part of a pod's DNS settings that decides which server resolves which name. It omits options:
-// policies often add some.
+// resolver returns the part of a pod's DNS settings that decides which server resolves a name. It omits options,
+// because policies often add some.
 func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	if spec.DNSConfig == nil {
 		return corev1.PodDNSConfig{}
@@ -285,9 +285,9 @@ func known(want, got map[string]string) map[string]string {
 	return out
 }
 
-// deciding returns the annotations that decide how a pod runs. With those of static pods (k8s.io/kubernetes), the
-// kubelet does not run it. With those of the Container Device Interface, containerd, CRI-O and Kata, the container
-// runtime adds devices, mounts, hooks or a virtual machine.
+// deciding returns the annotations that decide how a pod runs. If a pod has the annotations of static pods
+// (k8s.io/kubernetes), the kubelet does not run it. If it has those of the Container Device Interface, containerd,
+// CRI-O or Kata, the container runtime adds devices, mounts, hooks or a virtual machine.
 func deciding(p *corev1.Pod) []string {
 	var out []string
 	for key := range p.Annotations {

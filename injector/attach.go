@@ -24,7 +24,7 @@ import (
 )
 
 // open opens the session with a running probe by attach. If the attach connection breaks, a kept session attaches
-// again. Any other session reads the rest of the answer from the container's log.
+// again. A session that is not kept reads the rest of the answer from the container's log.
 func (p *placement) open(ctx context.Context) *Session {
 	s := &Session{created: p.created, image: p.image, remove: p.remove, first: p.options.Patience,
 		through: "the API server to the kubelet's port 10250"}
@@ -55,7 +55,7 @@ func (p *placement) ended(ctx context.Context) error {
 	}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
 		if t := c.State.Terminated; c.Name == p.container && t != nil {
-			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
+			return fmt.Errorf("it exited: %s, exit code %d", t.Reason, t.ExitCode)
 		}
 	}
 	// evicted or past its deadline, for example
@@ -73,7 +73,7 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
 			scheme.ParameterCodec)
 	stderr := &lastOutput{}
-	var began atomic.Bool // stdin is being read: a broken connection may now lose part of it
+	var began atomic.Bool // stdin is being read; a broken connection may lose part of it
 	stdin := readerFunc(func(b []byte) (int, error) { began.Store(true); return in.Read(b) })
 	err := streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
 	if broke := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsConnectionReset(err); broke &&
@@ -103,14 +103,14 @@ func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// lastOutput keeps the end of the written output, or the reason of a Go program's crash.
+// lastOutput keeps the end of the written output, or the reason for a Go program's crash.
 type lastOutput struct {
 	mu   sync.Mutex
 	text string
 	why  string // the first line of a traceback
 }
 
-// breaksOff matches the first line of a Go program's crash output, which stacks follow.
+// breaksOff matches the first line of a Go program's crash output. Stacks follow this line.
 var breaksOff = regexp.MustCompile(`(?m)^(?:panic|fatal error|runtime): .*$`)
 
 func (l *lastOutput) Write(b []byte) (int, error) {

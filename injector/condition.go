@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WriteCondition writes one condition and one annotation of a node, and nothing else. nil leaves the condition
-// unchanged. "" removes the annotation. It succeeds if the node does not exist.
+// WriteCondition writes one condition and one annotation of a node, and nothing else. If condition is nil, it does not
+// change the condition. If the annotation's value is "", it removes the annotation. It succeeds if the node does not
+// exist.
 func (c *Client) WriteCondition(ctx context.Context, node string, condition *corev1.NodeCondition, key,
 	value string) error {
 	if condition == nil {

@@ -19,8 +19,8 @@ import (
 )
 
 // byEphemeral is the access method that adds a privileged ephemeral container to the node's calico-node pod. This
-// method needs no scheduler, no new pod sandbox and no CNI. The container starts even while the pod's init containers
-// hang. It sees the node through the pod's volumes.
+// method does not need the scheduler, a new pod sandbox or CNI. The container starts even while the pod's init
+// containers hang. It sees the node through the pod's volumes.
 func byEphemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
@@ -81,16 +81,16 @@ func (c *Client) join(
 	return pod, container, nil
 }
 
-// ephemeralMaxAge is how old an ephemeral container may be when it starts. The limit is long so that a probe can report
-// a wrong node clock.
+// ephemeralMaxAge is the maximum age of an ephemeral container when it starts. The limit is long because a probe must
+// be able to report a wrong node clock.
 const ephemeralMaxAge = 24 * time.Hour
 
-// ephemeralName is the container's name; leftovers are recognised by its prefix.
+// ephemeralName returns the container's name. Its prefix identifies leftovers.
 func ephemeralName(run string) string { return managedBy + "-" + run }
 
 func ephemeralFor(o Options) corev1.EphemeralContainer {
 	root, proc, only, mounts := viewThrough(o.Calico)
-	// Only a privileged container may follow process 1 to the node's root.
+	// Only a privileged container may open the node's root through process 1.
 	security := &corev1.SecurityContext{
 		Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
 	}
@@ -110,7 +110,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 
 // viewThrough returns how a container in the pod sees the node. Since Calico v3.31 the pod mounts the node's /proc,
 // where process 1 leads to the node's whole root. In older versions the pod mounts the directories that Calico uses.
-// They are mounted read-only at their paths below a new root.
+// The container mounts them read-only at the same paths below a new root.
 func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {

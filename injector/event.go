@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// EventWriter writes events on nodes, and drops them if one node gets too many.
+// EventWriter writes events on nodes. It drops a node's events if the node gets too many.
 type EventWriter struct {
 	client *Client
 	spam   *record.EventSourceObjectSpamFilter
@@ -42,9 +42,9 @@ func NewEventWriter(c *Client) *EventWriter {
 // maxNote is the API's limit for an event's message, in bytes.
 const maxNote = 1024
 
-// Write writes an event on a node. It returns false if it dropped the event, because the node had too many recently.
-// The ID identifies the subject. A later Write with the same ID, even after a restart of this program, updates the
-// message of that event.
+// Write writes an event on a node. It returns false if it dropped the event because the node recently had too many
+// events. The ID identifies the subject. A later Write with the same ID, even after this program restarts, updates that
+// event's message.
 func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, reason, note string) (bool, error) {
 	now := metav1.Now()
 	ev := &corev1.Event{

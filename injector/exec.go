@@ -21,9 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byExec is the access method that uploads the probe into a running container in the node's network namespace. It pulls
-// no image and creates no object. It needs a shell in that container. The probe sees the node through the container's
-// volumes.
+// byExec is the access method that uploads the probe into a running container in the node's network namespace. It does
+// not pull an image or create an object. It needs a shell in that container. The probe sees the node through the
+// container's volumes.
 func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
@@ -69,7 +69,7 @@ func byExec(c *Client) Open {
 }
 
 // endsExec reports whether to stop trying containers after the last failure. One hanging container may be a
-// coincidence. Two hang for a shared reason, and so does one that hung before.
+// coincidence. If two hang, or one hangs again, they hang for a shared reason.
 func endsExec(pe *PlacementError, silent int, again bool) bool {
 	if pe.Waited {
 		return silent >= maxSilent || again
@@ -91,11 +91,11 @@ const (
 	maxSilent      = 2
 )
 
-// minMemoryLimit is the least memory limit of a container for uploads. The probe's file may be in memory, and running
-// it needs the same amount again. The upload must not get the container OOM-killed.
+// minMemoryLimit is the lowest memory limit at which a container is used for uploads. The probe's file may be in
+// memory, and running it needs the same amount again. The upload must not cause the kernel to OOM-kill the container.
 const minMemoryLimit = 256 << 20
 
-// execTarget is a running container that the probe may be uploaded into.
+// execTarget is a running container into which the probe may be uploaded.
 type execTarget struct {
 	pod       *corev1.Pod
 	container *corev1.Container
@@ -110,7 +110,7 @@ func (t execTarget) privileged() bool {
 	return sc != nil && sc.Privileged != nil && *sc.Privileged
 }
 
-// lowMemory reports whether the container might exceed its memory limit with a running probe.
+// lowMemory reports whether a running probe might push the container over its memory limit.
 func (t execTarget) lowMemory() bool {
 	limit := t.container.Resources.Limits.Memory()
 	return !limit.IsZero() && limit.Value() < minMemoryLimit
@@ -139,9 +139,9 @@ func isSystemPod(p *corev1.Pod) bool {
 	}
 }
 
-// execTargets returns the running containers that exec may use: those of system pods in the host network. In another
-// network namespace a probe would not see the node's network. A tenant's pod gets neither our file nor a root process,
-// whatever its name. The order is: the verified calico-node, kube-proxy, privileged containers.
+// execTargets returns the running containers that exec may use, which belong to system pods in the host network. In
+// another network namespace a probe would not see the node's network. A tenant's pod never gets our file or a root
+// process, whatever its name. The order is: the verified calico-node, kube-proxy, privileged containers.
 func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 	namespaces := systemNamespaces(calico)
 	var all []execTarget
@@ -175,8 +175,8 @@ func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 	return all
 }
 
-// verify rejects a container that shows another machine's machine-id. The API server vouches that the container is on
-// the node, so a container without a machine-id is accepted.
+// verify rejects a container that shows another machine's machine-id. A container without a machine-id is accepted,
+// because the API server guarantees that the container is on the node.
 func (t execTarget) verify(o Options) verifyMachine {
 	want := machineID(o.Machine)
 	return func(id string) *PlacementError {
@@ -187,11 +187,11 @@ func (t execTarget) verify(o Options) verifyMachine {
 	}
 }
 
-// view returns how a program in the container sees the node. A volume of the node's root shows the whole node. So does
-// the root of process 1, if the container is privileged and sees that process. Otherwise the program sees only the
-// directories that are mounted at their own path.
+// view returns how a program in the container sees the node. If a volume mounts the node's root, the program sees the
+// whole node. If the container is privileged and sees process 1, it also sees the whole node, through that process's
+// root. Otherwise the program sees only the directories that are mounted at the same path as on the node.
 func (t execTarget) view() view {
-	at := map[string]string{} // path on the node -> in the container
+	at := map[string]string{} // path on the node -> path in the container
 	for _, m := range t.container.VolumeMounts {
 		i := slices.IndexFunc(t.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.HostPath != nil })
 		if i >= 0 && m.SubPath == "" && m.SubPathExpr == "" {
@@ -231,8 +231,8 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 	}
 }
 
-// kubeletCannotAsk is a kubelet's answer if its authorization request to the API server failed. The API server rejects
-// the kubelet's credentials or is unreachable from the node.
+// kubeletCannotAsk is a kubelet's answer if its authorization request to the API server failed. Either the API server
+// rejects the kubelet's credentials, or it is unreachable from the node.
 const kubeletCannotAsk = "Authorization error (user="
 
 // execFailed returns why the probe could not be uploaded into a container.

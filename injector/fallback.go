@@ -12,19 +12,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods in order: Next returns the probe of the next one that works, and NoAnswer moves past a
+// Fallback tries access methods in order. Next returns the probe of the next method that works. NoAnswer moves past a
 // probe that does not answer. Each failure decides whether to try the next method, and for how long. A kubelet that
 // cannot start a pod cannot start an ephemeral container, but may still serve exec.
 type Fallback struct {
 	Methods []Method
-	// Silent is set if the node's lease has expired or its runtime is down: the node will hardly start a container.
+	// Silent is set if the node's lease has expired or its runtime is down. Such a node is unlikely to start a container.
 	Silent bool
-	// Start is how long to wait for a probe to start. 0 = the default of the method and node.
+	// Start is the time limit for a probe to start. 0 = the default for the method and node.
 	Start time.Duration
-	// Options returns the options of an attempt, before each attempt. Fallback sets Start and Idle.
+	// Options is called before each attempt and returns its options. Fallback sets Start and Idle.
 	Options func(Try) Options
-	// Alive reports whether the node has shown any sign of life since the first attempt. It is called if no method has
-	// worked, before a method that gave up early gets a second attempt with its full time.
+	// Alive reports whether the node has shown any sign of life since the first attempt. If no method has worked, it is
+	// called before a method that gave up early gets a second attempt with its full time.
 	Alive func() bool
 	// Fatal returns an error to end the run if no other method can help, otherwise nil.
 	Fatal func(error) error
@@ -40,7 +40,7 @@ type Fallback struct {
 type Try struct {
 	Method  string
 	After   []Failure     // the methods that failed before it
-	GivesUp time.Duration // how long to wait for a silent node
+	GivesUp time.Duration // time limit for a silent node
 }
 
 // Placed is a probe that runs on the node.
@@ -63,18 +63,18 @@ type Failure struct {
 	Lost   bool         // the probe ran, but sent no answer
 }
 
-// attempt is what a failed attempt reveals about later attempts.
+// attempt records what a failed attempt reveals about later attempts.
 type attempt struct {
 	method string
 	reason facts.Reason
 	waited bool   // it timed out
 	early  bool   // it gave up before its full time
 	again  bool   // it was the second attempt
-	mute   string // the image that ran and did not answer, "" = none
+	mute   string // the image that ran and did not answer; "" = none
 }
 
-// Next puts a probe on the node by the next method that works. It returns nil if no method is left. Failures has the
-// reasons.
+// Next puts a probe on the node by the next method that works. If no method is left, it returns nil, and Failures has
+// the reasons.
 func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 	for ctx.Err() == nil {
 		m, left := f.next()
@@ -97,7 +97,7 @@ func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 	return nil, nil
 }
 
-// next returns the method to try now, false if no method is left.
+// next returns the method to try now. It returns false if no method is left.
 func (f *Fallback) next() (m Method, left bool) {
 	if f.tried == len(f.Methods) {
 		again, worth := secondAttempt(f.Methods, f.before)
@@ -114,7 +114,7 @@ func (f *Fallback) next() (m Method, left bool) {
 	return f.Methods[f.tried-1], true
 }
 
-// try makes one attempt; nil = it failed.
+// try makes one attempt. It returns nil if the attempt failed.
 func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, error) {
 	began := time.Now()
 	opts := f.Options(Try{Method: m.Name, After: f.failures, GivesUp: limits.silence(m)})
@@ -140,7 +140,7 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	return nil, nil
 }
 
-// NoAnswer reports a probe that ran and sent no answer. Next then tries the following method.
+// NoAnswer records that a probe ran but did not send an answer. Next then tries the following method.
 func (f *Fallback) NoAnswer(p *Placed, err error) {
 	a := attempt{method: p.Method, mute: p.image}
 	if pe, ok := errors.AsType[*PlacementError](err); ok {
@@ -162,20 +162,21 @@ func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
 	return a
 }
 
-// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node will hardly start
-// a container if its kubelet has not renewed the lease for 40 s or reached the runtime for 30 s. The user is waiting.
+// The time limits for a probe to start, unless the user set one. A healthy node takes a second. If the kubelet has not
+// renewed the lease for 40 s, or has not reached the runtime for 30 s, the node is unlikely to start a container. The
+// limits are short because the user is waiting.
 const (
 	StartUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
-	// With other methods left, a shorter wait is enough. A second of silence is normal, eight are not.
+	// If other methods are left, a shorter wait is enough. One second of silence is normal, but eight seconds are not.
 	startDoubted = 5 * time.Second
 	idleUsual    = 8 * time.Second
-	// On a node that starts nothing, this is the time for exec in each of at most two containers. A kubelet that serves
-	// exec needs a fraction of a second.
+	// If a node does not start anything, this is the time limit for exec in each of at most two containers. A kubelet that
+	// serves exec needs a fraction of a second.
 	startExec = 2 * time.Second
 )
 
-// limits holds the time limits of a method, or why it is skipped.
+// limits holds a method's time limits, or the reason why the method is skipped.
 type limits struct {
 	start   time.Duration // 0 = the default of an uploaded probe
 	idle    time.Duration // maximum time without any event; 0 = same as start
@@ -183,7 +184,7 @@ type limits struct {
 	because facts.Reason
 }
 
-// limits returns the limits of one method. If the user set a time, no method gives up earlier.
+// limits returns the limits of one method. If the user set a time, a method never gives up before that time.
 func (f *Fallback) limits(m Method) limits {
 	l := limitsOf(m, len(f.Methods) > 1, f.before, f.Silent)
 	if f.Start > 0 {
@@ -192,16 +193,16 @@ func (f *Fallback) limits(m Method) limits {
 	return l
 }
 
-// limitsOf sets the limits of one method by the failures before it. The same cause may stop this method, and an
-// ephemeral container that never starts cannot be removed from its pod.
+// limitsOf sets the limits of one method according to the earlier failures. Their cause may also stop this method, and
+// an ephemeral container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
-	if m.again || m.needs() == needsLogin { // it needs neither the API nor a kubelet
+	if m.again || m.needs() == needsLogin { // the method needs neither the API nor a kubelet
 		return l
 	}
 	for _, a := range before {
 		switch {
-		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds; a start may take longer
+		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only a few seconds; a start may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it uses the same API server, which fails"
@@ -230,7 +231,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	return l
 }
 
-// silence returns how long a method waits without any event.
+// silence returns the maximum time that a method waits without any event.
 func (l limits) silence(m Method) time.Duration {
 	switch {
 	case m.needs() == needsLogin:
@@ -276,14 +277,14 @@ func starterOf(before []attempt) *attempt {
 }
 
 // secondAttempt returns the method to try again after all methods failed. If the first method that starts a container
-// gave up early, a slow node now gets the full time. exec is tried again before that. It uses the same kubelet and
-// runtime, but little of each: if exec hangs that long, both hang, and no container would start.
+// gave up early, a slow node now gets the full time. Before that, exec is tried again. It uses the same kubelet and
+// runtime, but needs less work from them. If exec hangs for its full time, both hang, and a container would not start.
 func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 	first := starterOf(before)
 	if first == nil || !first.early {
 		return Method{}, false
 	}
-	last := attempt{waited: true} // perhaps exec was skipped, because it needs the same runtime
+	last := attempt{waited: true} // exec may have been skipped because it needs the same runtime
 	for _, a := range before {
 		if methodCalled(a.method).needs == needsExec {
 			last = a

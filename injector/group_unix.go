@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// apart starts a program in its own process group, so that the user's Ctrl-C does not reach it. A command may end while
-// its connection stays open. When the program's context ends, the whole group gets SIGTERM, so that a shell can run its
-// trap. Processes that remain after WaitDelay are killed.
+// apart starts a program in its own process group, so the user's Ctrl-C does not reach it. A command may exit while its
+// connection stays open. When the program's context ends, the whole group gets SIGTERM, which gives a shell time to run
+// its trap. Processes that remain after WaitDelay are killed.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// apart keeps the terminal's Ctrl-C from a child program.
+// apart prevents the terminal's Ctrl-C from reaching a child program.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -4,12 +4,12 @@
 //	Methods --> Fallback.Next: the first method that works --> Placed (a Session)
 //
 // Fallback is its entry point for one node, Wave for many. The package writes to the Kubernetes API; package cluster
-// reads from it. It runs no check and judges no result. Each created object is annotated with its creator, reason and
+// reads from it. It does not run checks or judge results. Each created object is annotated with its creator, reason and
 // lifetime. Closing the session removes it. If the client dies, the server removes it automatically.
 //
-// A connection may break. A probe for one run then loses its stdin. It finishes its plan and exits, and the session
-// reads the rest of the answer from the container's log (Session.start). A kept probe, such as for a shell, stays for
-// up to 30 seconds, in which the session reconnects (Session.startKept).
+// A connection may break. A probe for one run then loses its stdin. The probe finishes its plan and exits, and the
+// session reads the rest of the answer from the container's log (Session.start). A kept probe, such as a shell's probe,
+// keeps running for up to 30 seconds. During this time the session reconnects (Session.startKept).
 //
 // An access method is a function, Open, that turns Options into a Session. A Fallback tries several access methods
 // until one places a probe:
@@ -49,7 +49,8 @@ type Client struct {
 	clock  *serverclock.Clock
 }
 
-// NewClient returns a Client for config, which it does not change. A higher request rate in config is kept.
+// NewClient returns a Client for config, which it does not change. If config has a higher request rate, the Client uses
+// it.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = max(own.QPS, 50), max(own.Burst, 100)
@@ -74,21 +75,21 @@ type Options struct {
 	Reason     string // the user's own words, may be empty
 	Checks     []string
 	Calico     *corev1.Pod // the node's verified calico-node pod, or nil
-	CalicoErr  error       // why Calico is nil; a *PlacementError (NoCalico) if no pod can be verified
+	CalicoErr  error       // why Calico is nil: a *PlacementError (NoCalico) if no pod can be verified
 	Needed     []string    // Linux capabilities that the checks need, without CAP_
 	Privileged bool        // all capabilities instead of Needed
 	// for a root shell: all capabilities, and writable node files if the probe has its own pod
 	Shell        bool
 	DebugProfile *DebugProfile // instead of Needed, Privileged and Shell's capabilities; nil = no profile
-	Start        time.Duration // how long to wait for the probe to run
+	Start        time.Duration // time limit for the probe to run
 	Idle         time.Duration // maximum time without any event; 0 = same as Start
-	// Patience is the user's own time limit for a start; 0 = none. A connection by ssh and the first event of a running
-	// probe may take as long, if that is longer than their own limits.
+	// Patience is the user's own time limit for a start; 0 = none. If it is longer than the limits for an ssh connection
+	// and for a running probe's first event, it also replaces those limits.
 	Patience time.Duration
 	Again    bool          // the method has failed before in this run: give up at the first hang
 	Whole    time.Duration // hard time limit of the probe, enforced by the server
-	// Keep makes the probe survive a broken connection for up to probe.Silence, so that the session can reconnect. Probes
-	// by exec, ssh and local do not survive: they exit with their connection.
+	// Keep keeps the probe running for up to probe.Silence after its connection breaks, so the session can reconnect.
+	// Probes by exec, ssh and local do not support this: they exit when their connection breaks.
 	Keep bool
 
 	Embedded []byte // the client's embedded probe for the node, packed by gzip; empty if there is none
@@ -115,19 +116,20 @@ const (
 	annotationWho     = "calico-probe.io/who"
 	annotationReason  = "calico-probe.io/reason"
 	annotationLife    = "calico-probe.io/lifetime" // a Go duration since the object's creation
-	annotationExpires = "calico-probe.io/expires"  // by older clients in place of the lifetime: RFC 3339, by their clock
+	annotationExpires = "calico-probe.io/expires"  // from older clients instead of the lifetime: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
 	annotationShell   = "calico-probe.io/shell" // on a probe that may change the node: its purpose
 
 	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // followed by a container's name
 )
 
-// containerName is the probe's container, in its own pod.
+// containerName is the name of the probe's container in its own pod.
 const containerName = "probe"
 
-// margin is the time between the run's limit and the server's limit for the probe, so that the server never ends a run
-// early.
+// margin is the time between the run's limit and the server's later limit for the probe. It prevents the server from
+// ending a run early.
 const margin = 10 * time.Second
 
-// cleanLimit bounds the removal of created objects, which also runs after the run's own context has ended.
+// cleanLimit is the time limit for removing created objects. The removal also runs after the run's own context has
+// ended.
 const cleanLimit = 10 * time.Second

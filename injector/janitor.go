@@ -15,17 +15,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps extending the Job's
-// deadline. Once the client is gone, the Job controller fails the Job at its deadline, the TTL controller deletes it
-// immediately, and the garbage collector deletes the pod with it. So nothing stays behind after SIGKILL, or after a
+// The janitor is a Job that owns the probe's pod but never creates a pod. The client keeps extending the Job's
+// deadline. Once the client is gone, the Job controller fails the Job at its deadline. The TTL controller then deletes
+// the Job immediately, and the garbage collector deletes its pod. So nothing is left behind after SIGKILL, or after a
 // laptop loses its network.
 const (
 	janitorLife  = 40 * time.Second
 	janitorRenew = 15 * time.Second
 )
 
-// startJanitor creates the Job and keeps it alive. Without permission to create Jobs, the run continues. A killed
-// client then leaves an exited pod, which 'calico-probe clean' removes.
+// startJanitor creates the Job and keeps it alive. Without permission to create Jobs, the run continues. If its client
+// is then killed, it leaves an exited pod, which 'calico-probe clean' removes.
 func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
 	want := janitorFor(o)
@@ -54,8 +54,8 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	return nil
 }
 
-// alteredJob describes how the created Job differs from the requested one, "" = the Job still ends in time and starts
-// no pod.
+// alteredJob describes how the created Job differs from the requested Job. It returns "" if the Job still ends in time
+// and does not start a pod.
 func alteredJob(want, got *batchv1.Job) string {
 	a, g := want.Spec, got.Spec
 	return firstDifferent([]field{
@@ -89,7 +89,7 @@ func janitorFor(o Options) *batchv1.Job {
 	}
 }
 
-// renew extends the deadline by the time elapsed on the client, so it works even with wrong clocks.
+// renew extends the deadline by the time elapsed on the client, so it works even if clocks are wrong.
 func (p *placement) renew(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(janitorRenew)
 	defer tick.Stop()

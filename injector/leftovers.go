@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Leftover is an object or container of calico-probe that is still on the cluster.
+// Leftover is one of calico-probe's objects or containers that is still in the cluster.
 type Leftover struct {
 	Kind      string // "pod", "job", or "container" for an ephemeral one
 	Namespace string
@@ -31,8 +31,8 @@ type Leftover struct {
 	InUse bool
 	// Fixed means that Kubernetes cannot remove it; it exits on its own.
 	Fixed bool
-	// Image, Privileged and Ran describe an ephemeral container. Ran is how long it has run, by the API server's
-	// clock, at least a nanosecond; 0 = not running, or unknown.
+	// Image, Privileged and Ran describe an ephemeral container. Ran is its running time by the API server's clock, at
+	// least a nanosecond. 0 = not running, or unknown.
 	Image      string
 	Privileged bool
 	Ran        time.Duration
@@ -56,8 +56,8 @@ func (l Leftover) String() string {
 }
 
 // Leftovers lists the leftovers of runs in one namespace, or in all namespaces (""). It also finds our ephemeral
-// containers that have not exited, in pods that calicoPods selects and calicos accepts as calico-node. If some lists
-// fail, it returns the objects of the other lists together with the error.
+// containers that have not exited, in pods that calicoPods selects and that calicos accepts as calico-node. If some
+// lists fail, it returns the objects of the other lists together with the error.
 func (c *Client) Leftovers(
 	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
 ) ([]Leftover, error) {
@@ -101,7 +101,8 @@ func (c *Client) Leftovers(
 // Dated reports whether the API server's time is known. Without that time, no object counts as expired.
 func (c *Client) Dated() bool { return !c.now().IsZero() }
 
-// leftover returns the Leftover for an object with our labels. It returns nothing if the object's name cannot be ours.
+// leftover returns the Leftover for an object with our labels. If calico-probe cannot have chosen the object's name, it
+// returns an empty list.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
 	run := m.Labels[labelRun]
 	if !strings.HasPrefix(m.Name, managedBy+"-") || !strings.HasSuffix(m.Name, "-"+run) {
@@ -114,7 +115,7 @@ func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftov
 	}}
 }
 
-// clockWrong is the tolerated clock error of an older client, which wrote expiry times by its own clock.
+// clockWrong is the tolerated clock error of older clients, which wrote expiry times by their own clocks.
 const clockWrong = 15 * time.Minute
 
 // expired reports whether the lifetime of an object is over. now is the API server's time, because a wrong clock of
@@ -130,7 +131,7 @@ func expired(m metav1.ObjectMeta, now time.Time) bool {
 	return err == nil && now.After(at.Add(clockWrong))
 }
 
-// now returns the API server's time, zero if no response had it.
+// now returns the API server's time, or zero if no response had it.
 func (c *Client) now() time.Time {
 	if at, known := c.clock.Now(); known {
 		return at
@@ -147,8 +148,8 @@ func jobFailed(j *batchv1.Job) bool {
 	return false
 }
 
-// unendedContainers lists our ephemeral containers in a pod that run or wait to start. now is the API server's time,
-// zero if unknown.
+// unendedContainers lists a pod's ephemeral containers that are ours and are running or waiting to start. now is the
+// API server's time, or zero if unknown.
 func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	var out []Leftover
 	for _, c := range p.Spec.EphemeralContainers {
@@ -175,7 +176,8 @@ func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, but never a newer object with the same name. It ignores a missing leftover.
+// Remove deletes one leftover, but never a newer object with the same name. It succeeds if the leftover no longer
+// exists.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},

@@ -10,12 +10,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byLocal is the access method for the machine this program runs on. It starts the embedded probe as over ssh, but
-// without a login. The caller must verify that the machine is the node.
+// byLocal is the access method for the machine on which this program runs. It starts the embedded probe as bySSH does,
+// but without a login. The caller must verify that the machine is the node.
 func byLocal(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if runtime.GOOS != "linux" {
-			return nil, refuse(facts.ReasonNoNode, "this machine runs %s: no probe runs on it", runtime.GOOS)
+			return nil, refuse(facts.ReasonNoNode, "this machine runs %s: the probe cannot run on it", runtime.GOOS)
 		}
 		shell := func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return run(exec.CommandContext(ctx, "sh", "-c", script), in, out, errs)

@@ -31,16 +31,16 @@ const (
 	OtherNodes                   // other nodes, by probes on them
 )
 
-// needs is what an access method requires of the node and the cluster. A failure of one method stops other methods with
-// the same needs.
+// needs lists what an access method requires from the node and the cluster. If one method fails, other methods with the
+// same needs are not tried.
 type needs int
 
 const (
 	_          needs = iota
 	needsStart       // the API server, the kubelet, and a runtime that starts a container
-	needsExec        // the API server, and a kubelet that enters a running container
-	needsLogin       // neither API server nor kubelet: the client connects itself
-	alone            // not a fallback: --via must name only this method
+	needsExec        // the API server, and a kubelet that can enter a running container
+	needsLogin       // neither API server nor kubelet: the client connects directly
+	alone            // not a fallback: --via must name this method alone
 )
 
 // Access describes an access method: its needs and abilities. It is a row of the table from which all lists of access
@@ -53,11 +53,11 @@ type Access struct {
 
 	Pods       bool // creates separate pods, which have fewer rights than root on the node
 	Stays      bool // cannot remove its addition to a pod
-	OwnMachine bool // needs the user's machine, which has the keys or is the node: not for pods
+	OwnMachine bool // needs the user's machine, which has the keys or is the node: does not work in pods
 	AsRoot     bool // needs a permission equal to root on the node: only for people on the command line
 }
 
-// accessMethods is the table. auto tries the fallbacks (not alone) in this order.
+// accessMethods returns the table. auto tries the fallbacks, which are the methods without alone, in this order.
 func accessMethods() []Access {
 	return []Access{
 		{name: MethodAPI, scope: TheAPI, needs: alone},
@@ -83,7 +83,7 @@ func AccessOf(via string) Access {
 	return Access{scope: usual}
 }
 
-// Covers reports whether the method can query any of these.
+// Covers reports whether the method can query anything in the given scope.
 func (a Access) Covers(any Scope) bool { return a.scope&any != 0 }
 
 // EntersNode reports whether the method queries the node itself.
@@ -92,14 +92,14 @@ func (a Access) EntersNode() bool { return a.Covers(TheNode | TheKubelet) }
 // FromOutside reports whether the method tests the node only from other nodes.
 func (a Access) FromOutside() bool { return a.Covers(OtherNodes) && !a.EntersNode() }
 
-// Here reports whether the method checks the machine of this program, without the API.
+// Here reports whether the method checks the machine that runs this program, without the API.
 func (a Access) Here() bool { return !a.Covers(TheAPI) }
 
 // Creates reports whether the method creates something on a node.
 func (a Access) Creates() bool { return a.Covers(OtherNodes) || a.Covers(TheNode) && !a.Here() }
 
-// Alone reports whether the method is not a fallback. A run with such a method includes only the checks that it can
-// answer.
+// Alone reports whether the method is not a fallback. A run with such a method includes only the checks that the method
+// can answer.
 func (a Access) Alone() bool { return a.needs == alone }
 
 // namesWhere returns the names of the matching access methods.
@@ -148,7 +148,7 @@ type Method struct {
 	Name string
 	Open Open
 
-	again bool // the second attempt, with the full time limit
+	again bool // this is the second attempt, with the full time limit
 }
 
 func (m Method) needs() needs { return methodCalled(m.Name).needs }

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// byPod is the access method that creates a pod for the probe. The pod is bound to the node by name and in its network
-// and process namespaces. It mounts the node's files, read-only unless it is for a shell.
+// byPod is the access method that creates a pod for the probe. The pod is bound to the node by name, and shares the
+// node's network and process namespaces. It mounts the node's files, read-only unless it is for a shell.
 func byPod(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if err := c.RehearsePod(ctx, o); Decided(err) {
@@ -63,12 +63,12 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: containerName, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args:  sessionArgs(o, methodOf(o), "/host", nil),
-				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin closes with its client
+				Stdin: true, StdinOnce: !o.Keep, // the probe's stdin closes when its client exits
 				SecurityContext: securityFor(o),
 				Resources:       resourcesFor(o),
 				VolumeMounts:    []corev1.VolumeMount{hostFor(o)},
 			}},
-			// Mount the whole root: the runtime would create a single path that the node lacks.
+			// Mount the whole root: if a single mounted path were missing on the node, the runtime would create it.
 			Volumes: []corev1.Volume{
 				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
 			},
@@ -81,7 +81,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
 	}
 	if p := pod.Spec.Containers[0].SecurityContext.AppArmorProfile; p != nil {
-		// Kubernetes before 1.30 lacks the AppArmor field.
+		// Kubernetes before 1.30 does not have the AppArmor field.
 		pod.Annotations[annotationAppArmor+containerName] = strings.ToLower(string(p.Type))
 	}
 	return pod
@@ -97,8 +97,8 @@ func hostFor(o Options) corev1.VolumeMount {
 	}
 }
 
-// resourcesFor requests nothing, so that a full node accepts the probe without evicting another pod. Without a
-// priority, the probe is evicted first if memory is short. The zeros are explicit, because otherwise the limit or a
+// resourcesFor requests zero resources, so a full node accepts the probe without evicting another pod. The probe has no
+// priority, so it is evicted first if memory is short. The zeros are explicit, because otherwise the limit or a
 // LimitRange default would become the request.
 func resourcesFor(o Options) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{
@@ -107,13 +107,14 @@ func resourcesFor(o Options) corev1.ResourceRequirements {
 		},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
-	if o.Shell { // no limit: it would include the user's programs and files in a tmpfs
+	if o.Shell { // no limit: it would also count the user's programs and files in a tmpfs
 		r.Limits = nil
 	}
 	return r
 }
 
-// securityFor returns the least privileges that the checks need, all of them for a shell, or those of a debug profile.
+// securityFor returns the smallest set of privileges that the checks need. For a shell it returns all privileges, or
+// those of a debug profile.
 func securityFor(o Options) *corev1.SecurityContext {
 	if o.DebugProfile != nil {
 		return o.DebugProfile.pod.DeepCopy()
@@ -134,11 +135,11 @@ func securityFor(o Options) *corev1.SecurityContext {
 		ReadOnlyRootFilesystem: new(true),
 		Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
 		SeccompProfile:         &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		// With SELinux, the default type must not connect to the node's sockets.
+		// With SELinux, the default type does not have permission to connect to the node's sockets.
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 	}
 	if slices.Contains(o.Needed, "SYS_PTRACE") {
-		// The default profile of runtimes hides all processes outside the profile.
+		// A runtime's default profile hides all processes that are not confined by it.
 		sc.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
 	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API rejects both together
@@ -182,8 +183,8 @@ func metaFor(o Options) metav1.ObjectMeta {
 	return meta
 }
 
-// nameFor returns a name that is unique for its run and node. The name has at most 63 characters and no dot. Node names
-// may be longer, share a prefix, or differ only in a dot, so a shortened name gets a hash.
+// nameFor returns a name that is unique for its run and node. The name has at most 63 characters and no dot. A
+// shortened name gets a hash, because node names may be longer, share a prefix, or differ only in a dot.
 func nameFor(node, run string) string {
 	const longest = 63
 	room := longest - len(managedBy) - len(run) - 2
@@ -205,7 +206,7 @@ func (p *placement) abandon(err error) error {
 	return err
 }
 
-// remove deletes the created objects. The error has the command that removes the rest.
+// remove deletes the created objects. The error contains the command that removes any remaining objects.
 func (p *placement) remove(answered, ended bool) error {
 	if left := p.removed(answered, ended); left != nil {
 		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", left, p.options.Run)

@@ -9,10 +9,10 @@ import (
 )
 
 // A DebugProfile is one of kubectl's debug profiles. It replaces only the rights of the probe's container. So the pod
-// never shares the host's IPC namespace, although kubectl's profiles for nodes do.
+// never shares the host's IPC namespace, although kubectl's node profiles share it.
 type DebugProfile struct {
 	Name           string
-	pod, ephemeral *corev1.SecurityContext // for a probe in its own pod, and in calico-node's pod
+	pod, ephemeral *corev1.SecurityContext // for a probe in its own pod, and for one in calico-node's pod
 	mountsRoot     bool                    // the profile mounts the node's root directory, writable
 }
 
@@ -21,8 +21,8 @@ var Profiles = []string{"general", "sysadmin", "netadmin"}
 
 // NewDebugProfile returns kubectl's debug profile of that name. The profiles are copied here, because importing
 // k8s.io/kubectl/pkg/cmd/debug would link much of kubectl into the program. TestProfilesOfKubectl compares the copy
-// with the original. A profile without the host's namespaces is rejected: the probe would describe its pod, not the
-// node.
+// with the original. It rejects a profile without the host's namespaces, because the probe would describe its pod
+// instead of the node.
 func NewDebugProfile(name string) (*DebugProfile, error) {
 	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
 		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})
@@ -44,21 +44,21 @@ func NewDebugProfile(name string) (*DebugProfile, error) {
 	return nil, fmt.Errorf("unknown profile: %s", name)
 }
 
-// imposed adds the settings of every probe to kubectl's security context: a read-only root file system, and root, which
-// owns the node's sockets.
+// imposed adds every probe's settings to kubectl's security context: a read-only root file system and the user root,
+// which owns the node's sockets.
 func imposed(kubectl *corev1.SecurityContext) *corev1.SecurityContext {
 	sc := cmp.Or(kubectl, &corev1.SecurityContext{})
 	sc.RunAsUser, sc.ReadOnlyRootFilesystem = new(int64(0)), new(true)
 	return sc
 }
 
-// writesNode reports whether the probe can write the node's files. Only a root shell can. With a debug profile,
-// kubectl's own pod must also be able to.
+// writesNode reports whether the probe can write the node's files. Only a root shell can. With a debug profile, it can
+// only if kubectl's own pod could.
 func writesNode(o Options) bool {
 	return o.Shell && (o.DebugProfile == nil || o.DebugProfile.mountsRoot)
 }
 
-// shellNote returns the annotation on a root shell's pod for auditors.
+// shellNote returns the annotation for auditors on a root shell's pod.
 func shellNote(o Options) string {
 	rights, files := "privileged", "writable"
 	if o.DebugProfile != nil {

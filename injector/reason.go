@@ -17,11 +17,11 @@ import (
 type PlacementError struct {
 	Reason facts.Reason
 	Waited bool // it timed out
-	// Answered is set with ReasonAttach if a connection opened, but the wrong server answered.
+	// Answered is set with ReasonAttach if a connection was opened, but the wrong server answered.
 	Answered bool
 	Text     string
 	Err      error
-	// Sandbox is the kubelet's report about the pod's failed sandbox, nil = no report.
+	// Sandbox is the kubelet's report about the pod's failed sandbox; nil = no report.
 	Sandbox *facts.Sandbox
 }
 
@@ -42,19 +42,19 @@ func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrongAnswer matches the API server's errors for a port where the server is not the expected kubelet (crypto/tls,
-// crypto/x509, net/http).
+// wrongAnswer matches the API server's errors if the server at a port is not the expected kubelet. The texts come from
+// crypto/tls, crypto/x509 and net/http.
 var wrongAnswer = regexp.MustCompile(`tls: first record does not look like a TLS handshake|x509: |malformed HTTP|` +
 	`remote error: tls: `)
 
-// Unattached is the error if the API server cannot connect to the kubelet.
+// Unattached returns the error for an API server that cannot connect to the kubelet.
 func Unattached(format string, args ...any) *PlacementError {
 	pe := refuse(facts.ReasonAttach, format, args...)
 	pe.Answered = wrongAnswer.MatchString(pe.Text)
 	return pe
 }
 
-// waited is the error of an access method that timed out.
+// waited returns the error of an access method that timed out.
 func waited(r facts.Reason, format string, args ...any) *PlacementError {
 	pe := refuse(r, format, args...)
 	pe.Waited = true
@@ -70,8 +70,8 @@ func alteredBy(what string) *PlacementError {
 var quotaRefusal = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
-// refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server itself,
-// which affects every access method that uses it. Any other reason concerns only this method.
+// refusedCreate classifies the API's answer to a request to create a pod. ReasonAPI is a failure of the API server
+// itself, and affects every access method that uses the API. Any other reason concerns only this method.
 func refusedCreate(what string, err error) *PlacementError {
 	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
@@ -96,7 +96,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	return pe
 }
 
-// unread is the error if the API did not return data that an access method needs.
+// unread returns the error for data that an access method needs but the API did not return.
 func unread(what string, err error) *PlacementError {
 	pe := &PlacementError{
 		Reason: facts.ReasonAPI, Text: fmt.Sprintf("cannot read %s: %s", what, probe.OneLine(err.Error())), Err: err,
@@ -107,19 +107,19 @@ func unread(what string, err error) *PlacementError {
 	return pe
 }
 
-// NoCalico is the error of the method ephemeral if no pod can be verified as calico-node's.
+// NoCalico returns the error of the method ephemeral if no pod can be verified as a calico-node pod.
 func NoCalico(why error) *PlacementError {
 	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
-// forbidden reports whether the API refused because of a missing permission. Only the text of a refused attach or exec
-// shows this.
+// forbidden reports whether the API refused because of a missing permission. For a refused attach or exec, only the
+// text shows this.
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }
 
-// refusedHere reports whether the API server works and rejects this one request: the cause is not the server (5xx), its
-// load or our credentials.
+// refusedHere reports whether the API server works but rejects this one request. The cause is then not the server
+// (5xx), its load or our credentials.
 func refusedHere(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

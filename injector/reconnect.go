@@ -12,20 +12,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errMissing ends an answer if the probe no longer has all events.
+// errMissing ends an answer if the probe no longer has all of its events.
 var errMissing = errors.New("while disconnected, the probe wrote more than it buffers, so the rest of this answer is missing: run it again")
 
 // reconnectPause is the wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
 
-// noticeAfter is how long a connection may be lost before the user is notified: most connections return immediately.
+// noticeAfter is the time without a connection after which the user is notified. Most connections return immediately.
 const noticeAfter = 2 * time.Second
 
 // connectFunc copies stdin to a probe, and the probe's stdout back, until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// startKept starts the goroutines of a session with a probe that survives a lost connection: the session reconnects,
-// and the probe repeats the missed events. probeEnded returns why the probe is gone, or nil if it may still run.
+// startKept starts the goroutines of a session whose probe survives a lost connection. The session reconnects, and the
+// probe repeats the missed events. probeEnded returns why the probe is gone, or nil if it may still run.
 func (s *Session) startKept(
 	ctx context.Context, node string, connect connectFunc, probeEnded func(context.Context) error, note func(string),
 ) {
@@ -46,14 +46,14 @@ func (s *Session) startKept(
 	<-connected
 }
 
-// reconnect opens one connection after the other and reads from each until it breaks. It returns why it gave up.
+// reconnect opens a connection, reads from it until it breaks, and then opens the next. It returns why it gave up.
 func (s *Session) reconnect(
 	ctx context.Context, connect connectFunc, probeEnded func(context.Context) error, lost *outage, ready func(),
 ) error {
 	defer lost.stopWarning()
 	checked, checking := make(chan error, 1), false
 	for again := false; ; again = true {
-		// Query the API for the probe in parallel to the next attempt: on a dead network both are slow.
+		// Query the API for the probe in parallel with the next attempt, because both are slow on a dead network.
 		if again && !checking {
 			checking = true
 			s.running.Go(func() { checked <- probe.Recovered(func() error { return probeEnded(ctx) }) })
@@ -62,7 +62,7 @@ func (s *Session) reconnect(
 		if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) {
 			return err
 		}
-		if s.count() == 0 { // even the first connection delivered nothing, a retry is unlikely to help
+		if s.count() == 0 { // even the first connection delivered nothing; a retry is unlikely to help
 			return err
 		}
 		lost.begin(err)
@@ -84,14 +84,14 @@ func (s *Session) reconnect(
 	}
 }
 
-// outage is the time without a connection, over several attempts to reconnect. Only the goroutine that reconnects uses
-// it.
+// outage is a period without a connection. It can include several attempts to reconnect. Only the goroutine that
+// reconnects uses it.
 type outage struct {
 	node    string
 	note    func(string)
 	since   time.Time // zero while connected
 	why     string
-	warning *time.Timer // notifies the user unless the connection returns first
+	warning *time.Timer // notifies the user unless the connection is back first
 }
 
 // begin records the first lost connection of an outage.
@@ -124,8 +124,8 @@ func (o *outage) stopWarning() {
 }
 
 // connect opens one connection to the probe and reads from it until it breaks. Every connection after the first
-// resumes: the probe repeats missed events, and the session repeats possibly lost requests. connect calls ready as soon
-// as requests can be sent.
+// resumes: the probe repeats missed events, and the session repeats requests that may have been lost. connect calls
+// ready as soon as requests can be sent.
 func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -175,7 +175,7 @@ func (s *Session) setStdin(w io.WriteCloser) {
 func (s *Session) resume(ctx context.Context, stdin io.WriteCloser) {
 	s.writing <- struct{}{} // these precede all other requests
 	defer func() { <-s.writing }()
-	// An empty line ends a partial line of the connection before. The write returns once the new connection is open.
+	// An empty line ends a partial line from the previous connection. The write returns once the new connection is open.
 	if _, err := stdin.Write([]byte("\n")); err != nil {
 		return // read returns why
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Decided reports whether the real request would fail as its dry run did. A pod with too high a priority evicts other
-// pods immediately, and an ephemeral container cannot be removed. So a dry run precedes each. Without dry-run support
-// in the API server, the object is created first and then compared.
+// Decided reports whether the real request would fail as its dry run did. Both kinds of request need a dry run: a pod
+// whose priority is too high evicts other pods immediately, and an ephemeral container cannot be removed. If the API
+// server does not support dry runs, the object is created first and then compared.
 func Decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
 	return err != nil && (!refused || pe.Reason != facts.ReasonSupport)
 }
 
-// RehearsePod sends the probe's pod to the API server as a dry run. Policies and quotas apply, and nothing is created.
-// It returns the error that the access method would return.
+// RehearsePod sends the probe's pod to the API server as a dry run. Policies and quotas apply, but the pod is not
+// created. RehearsePod returns the error that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	requested := podFor(o, nil)
 	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested,
@@ -34,7 +34,7 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 	return nil
 }
 
-// RehearseJob does the same as RehearsePod for the clean-up Job. The access method works without it.
+// RehearseJob does the same as RehearsePod for the clean-up Job. The access method also works without this Job.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 	requested := janitorFor(o)
 	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, requested,
@@ -76,7 +76,7 @@ func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	return out
 }
 
-// HostKeyKnown checks whether the user's ssh has the host key of the node, using ssh's configuration, without a
+// HostKeyKnown checks whether the user's ssh knows the node's host key. It uses ssh's configuration and does not open a
 // connection. The error explains why the key is missing.
 func HostKeyKnown(ctx context.Context, o Options) error {
 	if o.Destination == "" {

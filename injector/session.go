@@ -17,33 +17,33 @@ import (
 )
 
 // Session is a connection to a probe and its open requests. It writes requests to the probe's stdin and reads events
-// from its stdout. Both sides send beats, so that each side notices when the other side is gone. A kept session
-// reconnects after a lost connection (reconnect.go).
+// from its stdout. Each side sends beats. When they stop arriving, the other side notices that it is gone. A kept
+// session reconnects after a lost connection (reconnect.go).
 //
-// Only one goroutine may call Next, and the same goroutine sends plans and calls. Any goroutine may call the other
-// methods. Close may be called repeatedly.
+// Only one goroutine may call Next, and only that goroutine may send plans and calls. Any goroutine may call the other
+// methods. Close may be called more than once.
 type Session struct {
 	created []string
-	image   string                           // the image the probe runs from, as the kubelet reports it; "" = not reported
+	image   string                           // the probe's image as the kubelet reports it; "" = not reported
 	remove  func(answered, ended bool) error // ended: the probe's exit was observed
 	through string                           // the path from client to probe, for messages
 	kept    bool                             // the probe outlives its connection
-	first   time.Duration                    // how long the first event may take, if longer than silenceOnce
+	first   time.Duration                    // time limit for the first event, if longer than silenceOnce
 	closed  atomic.Bool
 
 	writing chan struct{} // a lock: holds one element while requests are written to stdin
 	events  chan reply    // events that Next has not yet returned
 	queued  atomic.Int64  // memory of the events in the channel, in bytes
-	freed   chan struct{} // holds one element when Next has taken an event from the channel
+	freed   chan struct{} // holds one element after Next has taken an event from the channel
 	done    chan struct{} // closed when the events end
 	cancel  context.CancelFunc
 	running probe.Workers // the goroutines of this session
 
 	mu          sync.Mutex
-	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
+	stdin       io.WriteCloser // stdin of the current connection; nil = the connection is lost
 	pending     []question     // sent plans and calls whose answer is unfinished
-	unrequested *probe.Intake  // filters events that answer no pending request
-	lastID      int64          // of the last plan or call
+	unrequested *probe.Intake  // filters events that do not answer a pending request
+	lastID      int64          // ID of the last plan or call
 	stopID      int64          // plans and calls up to this ID must stop
 	stopping    bool           // stopSoon's goroutine runs
 	abandonedID int64          // answers up to this ID are dropped
@@ -73,8 +73,8 @@ type reply struct {
 	err error // instead of an event: the rest of this answer is missing
 }
 
-// Limits of the events that wait for Next: number and memory. While the user reads a pager, Next is not called. Beyond
-// the limits the session stops reading, and the probe must wait.
+// Limits for the number and memory of events that wait for Next. While the user reads a pager, Next is not called.
+// Beyond these limits the session stops reading, and the probe must wait.
 const (
 	maxQueued      = 4096
 	maxQueuedBytes = probe.MaxHeld / 2
@@ -96,19 +96,19 @@ func (s *Session) release(ev reply) {
 	}
 }
 
-// Created describes the objects created for this session, for users who clean up by hand.
+// Created describes the objects created for this session. Users who clean up manually need it.
 func (s *Session) Created() []string { return s.created }
 
 // ImageID returns the probe's image as the kubelet reports it: a name with a digest, or the digest of the image
-// configuration. Without an image it returns "".
+// configuration. If the probe has no image, it returns "".
 func (s *Session) ImageID() string { return s.image }
 
-// sendLimit is how long a request may wait for the connection to open.
+// sendLimit is the maximum time that a request waits for the connection to open.
 const sendLimit = 20 * time.Second
 
 // Send sends one request to the probe and returns its ID. A new plan or call abandons the previous one. If the
-// connection does not open within 20 seconds, the error is a *PlacementError. While the connection of a kept probe is
-// lost, plans, calls and stops wait for the next connection without an error.
+// connection does not open within 20 seconds, the error is a *PlacementError. While a kept probe's connection is lost,
+// Send does not return an error: plans, calls and stops wait for the next connection.
 func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err error) {
 	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
 	send := []probe.Request{r}
@@ -135,7 +135,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		}
 		return r.ID, errLost
 	}
-	sent := probe.Async(func() error { // ends at the latest when stdin is closed
+	sent := probe.Async(func() error { // ends when stdin is closed, or earlier
 		s.writing <- struct{}{}
 		defer func() { <-s.writing }()
 		return write(stdin, send)
@@ -169,7 +169,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 // errLost is the error of a request that was not sent, and that resume will not repeat.
 var errLost = errors.New("the connection to the probe was lost before the request was sent")
 
-// errConnClosed is the error of writing to a closed connection.
+// errConnClosed is the error for a write to a closed connection.
 var errConnClosed = errors.New("the connection is closed")
 
 // write sends each request on one line.
@@ -186,13 +186,13 @@ func write(w io.Writer, requests []probe.Request) error {
 	return nil
 }
 
-// Stop ends the plan or call with that ID if it is unanswered. Its results so far still arrive.
+// Stop ends the plan or call with that ID if it is unanswered. The results so far still arrive.
 func (s *Session) Stop(ctx context.Context, id int64) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: id})
 	return err
 }
 
-// Type sends typed input to the call with that ID, and the new terminal size. Zero = size unchanged.
+// Type sends typed input and the new terminal size to the call with that ID. Zero = size unchanged.
 func (s *Session) Type(ctx context.Context, id int64, typed []byte, size probe.Size) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: id, Typed: typed, Size: size})
 	return err
@@ -220,8 +220,8 @@ func (s *Session) Abandon() {
 	}
 }
 
-// stopSoon stops the plan or call with an ID without waiting until the stop is sent. If sending fails, the next plan or
-// call repeats the stop. At most one goroutine sends stops at a time.
+// stopSoon stops the plan or call with that ID, but does not wait until the stop is sent. If sending fails, the next
+// plan or call repeats the stop. At most one goroutine sends stops at a time.
 func (s *Session) stopSoon(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *Session) Lost() bool {
 	return s.stdin == nil
 }
 
-// Gone returns why the session cannot continue, nil if it can.
+// Gone returns why the session cannot continue, or nil if it can.
 func (s *Session) Gone() error {
 	select {
 	case <-s.done:
@@ -280,9 +280,9 @@ func (s *Session) Gone() error {
 	return s.cause
 }
 
-// Next returns the next event that answers the last plan or call, or no request. It omits beats. io.EOF means that the
-// probe answered everything and exited. Any other error means that events are missing. The session can continue unless
-// it is Gone.
+// Next returns the next event that answers the last plan or call, or that does not answer any request. It omits beats.
+// io.EOF means that the probe answered everything and exited. Any other error means that events are missing. The
+// session can continue unless Gone returns an error.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
@@ -321,7 +321,7 @@ func (s *Session) failure() error {
 	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.nextSeq, err)
 }
 
-// Close ends the probe and removes the created objects, within 13 seconds, even if the session's context has ended. A
+// Close stops the probe and removes the created objects within 13 seconds, even if the session's context has ended. A
 // probe that has answered everything gets a second to exit on its own. If its exit was observed, its pod is deleted
 // without a grace period.
 func (s *Session) Close() error {
@@ -334,7 +334,7 @@ func (s *Session) Close() error {
 		crashed := make(chan error, 2)
 		report := func(err error) { crashed <- err }
 		switch {
-		case s.kept: // its stdin does not end with the connection
+		case s.kept: // its stdin stays open after the connection closes
 			probe.Detach(func() error { // without this request the probe exits later, by its idle timeout
 				_, err := s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
 				if errors.As(err, new(*probe.Crash)) {
@@ -378,5 +378,5 @@ func (s *Session) Close() error {
 	return s.closeErr
 }
 
-// ending is how long a probe may take to exit before its connection is cut.
+// ending is the time that a probe gets to exit before its connection is cut.
 const ending = time.Second

@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// bySSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys and known
-// hosts. It works without a kubelet and a container runtime. It never prompts for a password and never accepts an
+// bySSH is the access method that uploads the probe through the user's own ssh, with their configuration, keys and
+// known hosts. It does not need a kubelet or a container runtime. It never prompts for a password and never accepts an
 // unknown host key, even if the user's configuration allows that. The machine must be the node in the API.
 func bySSH(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
@@ -28,7 +28,7 @@ func bySSH(*Client) Open {
 	}
 }
 
-// RehearseSSH logs in as bySSH does, reads the machine-id, and logs out without creating anything.
+// RehearseSSH logs in as bySSH does, reads the machine-id, and logs out. It does not create anything.
 func RehearseSSH(ctx context.Context, o Options) error {
 	enough := &PlacementError{}
 	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(notTheNode(o, id), enough) })
@@ -101,9 +101,9 @@ func notTheNode(o Options, id string) *PlacementError {
 }
 
 // sshArgs returns ssh's arguments. They override the user's configuration, which may accept any host key. The
-// destination follows --, so that it cannot act as an option. Unneeded features are off: a broken node gets no keys,
-// tickets or forwarded connections. A shared connection is not reused, because its host key was not checked by these
-// rules. How to reach the node (ProxyCommand, ProxyJump) stays the user's choice.
+// destination follows --, so it cannot act as an option. Unneeded features are turned off: a broken node does not get
+// keys, tickets or forwarded connections. A shared connection is not reused, because its host key was not checked by
+// these rules. The user's settings for reaching the node (ProxyCommand, ProxyJump) still apply.
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
@@ -111,7 +111,7 @@ func sshArgs(o Options, script string) []string {
 		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
 		"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
-		"SetEnv=LC_ALL=C", // replaces the variables of the user's configuration
+		"SetEnv=LC_ALL=C", // replaces the variables in the user's configuration
 	} {
 		args = append(args, "-o", option)
 	}
@@ -125,8 +125,8 @@ func sshArgs(o Options, script string) []string {
 var sshNeeds = []string{"PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSH_ASKPASS"}
 
 // unsent returns an environment without the variables that ssh would send to the node. Arguments cannot turn off
-// SendEnv, because ssh adds the patterns of its configuration. The error means that ssh would send a variable that it
-// needs itself.
+// SendEnv, because ssh adds the patterns in its configuration. It returns an error if ssh would send a variable that
+// ssh itself needs.
 func unsent(environ, patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		match := regexp.MustCompile("(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)) + "$")
@@ -146,7 +146,7 @@ func unsent(environ, patterns []string) ([]string, error) {
 	return environ, nil
 }
 
-// run runs a program until it exits. It does not wait until in is closed.
+// run runs a program until the program exits. It does not wait until in is closed.
 func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
 	apart(cmd)
@@ -159,8 +159,8 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	}
 	crashed := make(chan error, 2)
 	report := func(err error) { crashed <- err }
-	probe.Detach(func() error { // ends with in
-		defer stdin.Close() // after the crash is reported: it ends the program
+	probe.Detach(func() error { // ends when in ends
+		defer stdin.Close() // runs after a crash is reported: closing stdin ends the program
 		if crash := probe.Recovered(func() error {
 			_, _ = io.Copy(stdin, in) // the program reports why it stopped reading
 			return nil
@@ -196,7 +196,7 @@ func sshReason(o Options, failed *uploadError) *PlacementError {
 		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
 		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints endlessly", to, failed.err)
-	// This text is in the last line but one. Only the end of ssh's long warning is kept.
+	// This text is in the second-to-last line. Only the end of ssh's long warning is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(facts.ReasonLogin, "ssh to %s: its host key differs from the known one: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
@@ -219,24 +219,25 @@ func sshReason(o Options, failed *uploadError) *PlacementError {
 	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, withOutput(failed.output))
 }
 
-// usualConnect is how long ssh waits for a connection, unless the user's patience is longer.
+// usualConnect is the maximum time that ssh waits for a connection, unless the user set a longer limit
+// (Options.Patience).
 const usualConnect = 10 * time.Second
 
 func (o Options) connectLimit() time.Duration { return max(usualConnect, o.Patience) }
 
-// accepting returns the command for viewing and accepting a host key. The destination is quoted, because it may come
-// from the Node object, which the kubelet writes.
+// accepting returns the command for viewing and accepting a host key. It quotes the destination, because the
+// destination may come from the Node object, which the kubelet writes.
 func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
-// configLimit is how long 'ssh -G' may take.
+// configLimit is the time limit for 'ssh -G'.
 const configLimit = 10 * time.Second
 
 // errConfigSlow is the error of an 'ssh -G' that takes longer.
 var errConfigSlow = fmt.Errorf("'ssh -G' did not print its configuration within %v: "+
 	"a Match exec in its configuration hangs", configLimit)
 
-// sshConfig returns the configuration of the user's ssh for the destination, by lower-case keyword. It opens no
-// connection.
+// sshConfig returns the user's ssh configuration for the destination, with lower-case keywords as keys. It does not
+// open a connection.
 func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 	limited, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 )
 
 // start starts the goroutines of a session whose probe exits with its connection. If the connection breaks before every
-// request is answered, openLog opens the probe's output from the beginning. nil = the access method has no log.
+// request is answered, openLog opens the probe's output from the beginning. If openLog is nil, the access method has no
+// log.
 func (s *Session) start(
 	ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error),
 ) {
@@ -31,7 +32,7 @@ func (s *Session) start(
 	s.running.Go(func() { s.watchSilence(ctx) })
 	s.running.Go(func() {
 		defer close(s.events)
-		// Reading ends with ctx, even if the transport ignores ctx.
+		// Reading ends when ctx ends, even if the transport ignores ctx.
 		defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
 		s.nowReading(func(why error) { stdout.CloseWithError(why) })
 		s.end(probe.Recovered(func() error {
@@ -45,7 +46,7 @@ func (s *Session) start(
 	})
 }
 
-// end sets the reason why the events end.
+// end records why the events end.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +54,8 @@ func (s *Session) end(err error) {
 	close(s.done)
 }
 
-// logLimit is how long the log is reread every second without new events. kubeadm's systemd unit restarts a kubelet
-// after 10 seconds, and the kubelet needs a few more seconds to answer.
+// logLimit is the time without new events after which the log is no longer reread every second. kubeadm's systemd unit
+// restarts a kubelet after 10 seconds, and the kubelet needs a few more seconds to answer.
 const logLimit = 20 * time.Second
 
 // readLog reads the log after the connection broke with an error, until every request is answered or no new event
@@ -70,7 +71,7 @@ func (s *Session) readLog(
 		if s.count() > before {
 			last = time.Now()
 		}
-		if !silent(err) { // a silent probe explains more than an unreadable log
+		if !silent(err) { // a silent probe is a better explanation than an unreadable log
 			err = failed
 		}
 	}
@@ -106,16 +107,17 @@ func (s *Session) count() int64 {
 	return s.nextSeq
 }
 
-// How long a probe with an open request may be silent. A probe sends a beat every five seconds. A kept session waits
-// less, because it can reconnect and has little time: the probe exits 30 seconds after the last message of its client
-// (probe.Silence). A new connection that is dead from the start must leave time for the next one.
+// The maximum time that a probe with an open request may be silent. A probe sends a beat every five seconds. A kept
+// session waits for less time, because it can reconnect and has little time: the probe exits 30 seconds after its
+// client's last message (probe.Silence). If a new connection is dead from the start, there must be time left for
+// another connection.
 const (
 	silenceOnce = 3 * probe.BeatEvery
 	silenceKept = 2*probe.BeatEvery + 2*time.Second
 	silenceNew  = 8 * time.Second // on a new connection, until the probe has resumed
 )
 
-// silentError is the error of a connection that was silent for too long.
+// silentError is the error for a connection that was silent for too long.
 type silentError time.Duration
 
 func (e silentError) Error() string {
@@ -167,15 +169,15 @@ func (s *Session) watchSilence(ctx context.Context) {
 	}
 }
 
-// discardLimit bounds the discarded part of a stream within a minute: lines that are not events, repeated events, and
-// events that answer no request.
+// discardLimit bounds the part of a stream that is discarded within a minute. This part has lines that are not events,
+// repeated events, and events that do not answer a request.
 type discardLimit struct {
 	from  io.Reader
 	left  int // bytes
 	since time.Time
 }
 
-// maxDiscarded is larger than the log of a complete plan, because all lines may be repetitions.
+// maxDiscarded is larger than a complete plan's log, because every line may be a repetition.
 const maxDiscarded = probe.MaxHeld
 
 func (s *discardLimit) Read(b []byte) (int, error) {
@@ -237,8 +239,8 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 // shownWords bounds the quoted part of a line that is not an event, in bytes.
 const shownWords = 400
 
-// deliver queues an event for Next, and waits while the queue is full. If the queue is full, it drops events that
-// answer no request.
+// deliver queues an event for Next, and waits while the queue is full. If the queue is full, it drops events that do
+// not answer a request.
 func (s *Session) deliver(ctx context.Context, ev reply) error {
 	if s.queued.Load() < maxQueuedBytes {
 		select {
@@ -275,9 +277,9 @@ func (s *Session) setBlocked(is bool) {
 	s.blocked, s.lastEvent = is, time.Now()
 }
 
-// resumeFrom records that the probe has resumed with event number seq. If seq is higher than requested, all unanswered
-// requests may lack events. It then returns the ID of the last of these requests, which is lost. The earlier ones were
-// abandoned.
+// resumeFrom records that the probe has resumed with event number seq. If seq is higher than requested, events may be
+// missing from the answers to all unanswered requests. It then returns the ID of the last of these requests, whose
+// answer is lost. The earlier requests were abandoned.
 func (s *Session) resumeFrom(seq int64) (lost int64) {
 	s.mu.Lock()
 	if seq > s.nextSeq {
@@ -295,12 +297,12 @@ func (s *Session) resumeFrom(seq int64) (lost int64) {
 	return lost
 }
 
-// accept checks an event and counts it. It returns the events for Next: two if a part was cut, none for a repetition or
-// an event that answers no request. The error reports a gap in the numbers, or too much output.
+// accept checks an event and counts it. It returns the events for Next: two if a part was cut, none if the event is a
+// repetition or does not answer a request. The error reports a gap in the numbers, or too much output.
 func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.resumed { // an old event is no sign of life: the connection has not resumed
+	if !s.resumed { // an old event does not show that the probe is alive: the connection has not resumed
 		return nil, nil
 	}
 	s.lastEvent = time.Now()
@@ -341,7 +343,7 @@ func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	return out, nil
 }
 
-// unanswered reports whether the answer to any plan or call has yet to end.
+// unanswered reports whether the answer to any plan or call is unfinished.
 func (s *Session) unanswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,9 +27,9 @@ type remoteShell func(ctx context.Context, script string, in io.Reader, out, err
 // readable machine-id.
 type verifyMachine func(id string) *PlacementError
 
-// The time limits of the steps of an upload. The first reply includes the login, which is slow on a thrashing node.
-// Sending may take any time if each chunk is sent in time. After the last chunk, a slow connection may still buffer one
-// or two megabytes.
+// The time limits for the steps of an upload. The time for the first reply includes the login, which is slow on a
+// thrashing node. The whole transfer has no time limit, but each chunk has one. After the last chunk, a slow connection
+// may still buffer one or two megabytes.
 const (
 	replyLimit  = 15 * time.Second
 	chunkLimit  = 15 * time.Second
@@ -37,9 +37,9 @@ const (
 	chunk       = 32 << 10
 )
 
-// upload sends the embedded probe to the node through a remote shell, starts it there and opens the session with it. It
-// creates nothing on a machine that verify rejects. method is the access method. where tells the user where the probe
-// runs.
+// upload sends the embedded probe to the node through a remote shell, starts it there and opens the session with it. If
+// verify rejects a machine, it does not create anything on it. method is the access method. where tells the user where
+// the probe runs.
 func upload(
 	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
 ) (*Session, error) {
@@ -97,7 +97,7 @@ func upload(
 	return s, nil
 }
 
-// uploading is the upload of one probe through a remote shell.
+// uploading is the state of one probe's upload through a remote shell.
 type uploading struct {
 	options Options
 	plain   []byte // the probe, unpacked
@@ -162,7 +162,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	probe.Detach(func() error { // ends with the remote shell at the latest
 		err := probe.Recovered(func() error { _, err := io.Copy(u.stdin, requests); return err })
 		if errors.As(err, new(*probe.Crash)) {
-			report(err) // before closing stdin, which ends the script
+			report(err) // report before closing stdin, which ends the script
 		}
 		return u.stdin.CloseWithError(errOr(err, io.EOF))
 	}, report)
@@ -192,11 +192,11 @@ func machineID(text string) string {
 // errStalled is the error of an upload step that took too long.
 var errStalled = errors.New("no reply in time")
 
-// maxNoise bounds a node's output before the probe runs, except the script's replies. Login files, banners and error
+// maxNoise limits a node's output, without the script's replies, before the probe runs. Login files, banners and error
 // messages are far shorter.
 const maxNoise = 1 << 20
 
-// errNoise is the error of a node that writes more than maxNoise.
+// errNoise is the error if a node writes more than maxNoise bytes.
 var errNoise = errors.New("more than 1 MiB came back before the probe started")
 
 // noise collects the node's output except the script's replies. It keeps the end, which may explain why the shell
@@ -215,8 +215,8 @@ func (n *noise) Write(b []byte) (int, error) {
 	return n.lastOutput.Write(b)
 }
 
-// readReply reads up to the script's next reply. Earlier output of login files and banners is noise. readReply reads in
-// pieces, because a line of noise may never end.
+// readReply reads until the end of the script's next reply. Output from login files and banners before the reply is
+// noise. readReply reads in pieces, because a line of noise may never end.
 func (u *uploading) readReply() (string, error) {
 	for atStart := true; ; {
 		piece, err := u.stdout.ReadSlice('\n')
@@ -288,10 +288,10 @@ func (u *uploading) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// failed returns the error of an upload that ended with err.
+// failed returns the error for an upload that ended with err.
 func (u *uploading) failed(err error) error { return &uploadError{err, u.noise.String()} }
 
-// uploadError is the error of a remote shell that exited or stalled before the probe ran.
+// uploadError is the error if a remote shell exited or stalled before the probe ran.
 type uploadError struct {
 	err    error
 	output string // the end of its output, without the script's replies
@@ -300,7 +300,7 @@ type uploadError struct {
 func (e *uploadError) Error() string { return e.err.Error() + withOutput(e.output) }
 func (e *uploadError) Unwrap() error { return e.err }
 
-// refusal returns the error for a reply that ends the script.
+// refusal returns the error for a reply with which the script ends.
 func (u *uploading) refusal(reply string) *PlacementError {
 	switch what, which, _ := strings.Cut(reply, " "); what {
 	case "lacks":

@@ -23,10 +23,10 @@ func (v view) machineIDs() []string {
 	return []string{path.Join(v.root, "etc/machine-id"), path.Join(v.root, "var/lib/dbus/machine-id")}
 }
 
-// uploadScript runs in the remote shell, receives the probe and runs it.
+// uploadScript runs in the remote shell. It receives the probe and runs it.
 //
-// Every login shell must pass the script to sh unchanged. So it is one line without a backslash, and has ! only before
-// a blank.
+// Every login shell must pass the script to sh unchanged. So the script is one line without a backslash, and every ! in
+// it is before a blank.
 //
 // Its replies to the client begin with the run ID. Each reply is on a separate line, even after a login file without a
 // final newline. The order is:
@@ -37,11 +37,11 @@ func (v view) machineIDs() []string {
 //	broken                     the upload is incomplete, or the probe does not run
 //	ready root | ready user    the probe is started: its protocol follows
 //
-// The client waits for each reply before it sends input, so that no program reads the next program's input. The probe
-// needs a folder without noexec: /run, /tmp and /dev/shm are often mounted noexec. A shell runs its trap only between
-// two programs. So if the connection is lost silently, a child kills programs that wait for input. The probe removes
-// its own file as soon as it runs. If it never runs, the trap removes the file. If the disk is full, the script still
-// reads the rest of the probe, because a client that is sending does not read replies.
+// The client waits for each reply before it sends input. Otherwise a program could read the next program's input. The
+// probe needs a folder without noexec: /run, /tmp and /dev/shm are often mounted noexec. A shell runs its trap only
+// between two programs. So if the connection is lost silently, a child process kills programs that wait for input. The
+// probe removes its own file as soon as it runs. If it never runs, the trap removes the file. If the disk is full, the
+// script still reads the rest of the probe, because a client that is sending does not read replies.
 const uploadScript = `umask 077; d=;
 say() { echo; echo "{run} $*"; };
 i=; for p in {ids}; do [ -n "$i" ] || read i <"$p"; done 2>/dev/null;
@@ -75,11 +75,11 @@ s=; w=user; if [ "$(id -u 2>/dev/null)" = 0 ]; then w=root; elif $t sudo -n "$d/
 o={only}; for p in {dirs}; do if [ -d "$p" ]; then o="$o,$p"; fi; done;
 say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
 
-// folders lists where the probe may be unpacked. A reboot empties the first folders.
+// folders lists the folders into which the probe may be unpacked. A reboot empties the first folders in the list.
 const folders = `/run /tmp /var/tmp "${HOME:-/nowhere}" /dev/shm`
 
-// neededKiB returns the free space for a probe of this size: one and a half times the size. This includes the packed
-// file and keeps some of the node's disk free.
+// neededKiB returns the free space needed for a probe of this size, which is one and a half times the size. This
+// includes the packed file, and leaves some of the node's disk free.
 func neededKiB(plain int) int { return plain*3/2>>10 + 1 }
 
 // scriptFor returns uploadScript for one probe, as one line.

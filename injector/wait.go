@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// placement is a probe being started on a node, and the objects created for it.
+// placement is a probe that is being started on a node, with the objects created for it.
 type placement struct {
 	client    *Client
 	options   Options
@@ -27,7 +27,7 @@ type placement struct {
 	pod       string // the probe's own pod, or the pod that its container was added to
 	container string
 	joined    bool                     // the pod is not ours
-	altered   func(*corev1.Pod) string // how the pod differs from the requested one; "" = not at all
+	altered   func(*corev1.Pod) string // how the pod differs from the requested pod; "" = no difference
 	unwatched bool                     // no right to watch the pod
 	unread    bool                     // no right to list the pod's events
 	began     time.Time                // start of the wait
@@ -49,7 +49,7 @@ type startup struct {
 	tick   *time.Ticker   // when to reread the events
 }
 
-// awaitRunning waits until the probe's container runs, and reports the progress. It gives up as soon as waiting is
+// awaitRunning waits until the probe's container runs, and reports progress. It gives up as soon as waiting is
 // pointless.
 func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	p.began = time.Now()
@@ -73,8 +73,8 @@ func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// follow checks the pod, and each change that a watch reports, until the watch ends. done ends the wait. Without an
-// error, the probe runs.
+// follow checks the pod, and each change that a watch reports, until the watch ends. If done is true, the wait is over.
+// If err is also nil, the probe runs.
 func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err error) {
 	defer w.Stop()
 	for {
@@ -106,12 +106,12 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 	}
 }
 
-// decide reports whether a container state ends the wait, and the error. It shows other states to the user.
+// decide reports whether a container state ends the wait, and with which error. It shows other states to the user.
 func (s *startup) decide(state containerState) (done bool, err error) {
 	what := s.altered(s.pod)
 	switch {
 	case what != "":
-		return true, alteredBy(what).And("so the probe gets no request")
+		return true, alteredBy(what).And("so the probe does not get a request")
 	case state.refusal != nil:
 		return true, state.refusal
 	case state.running:
@@ -141,8 +141,8 @@ func (s *startup) readPod(ctx context.Context) error {
 	return nil
 }
 
-// watch starts a watch of the pod from its last known version. Without the right to watch, it returns a closed watch
-// after half a second, so that the caller polls.
+// watch starts a watch of the pod from its last known version. If the user has no right to watch, it returns a closed
+// watch after half a second, and the caller then polls.
 func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, error) {
 	for {
 		w, err := p.client.kube.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{
@@ -165,7 +165,7 @@ func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface
 	}
 }
 
-// readEvents lists the pod's events since its creation. It returns false without the right to read events.
+// readEvents lists the pod's events since its creation. It returns false if the user has no right to read events.
 func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.Event, bool) {
 	list, err := p.client.kube.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
@@ -184,8 +184,8 @@ func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.E
 	return list.Items, true
 }
 
-// nothingDone reports whether the kubelet has not started work on a container: no event, sandbox or waiting reason. A
-// healthy node starts within a second. Pulling an image is an event.
+// nothingDone reports whether the kubelet has not started work on a container: there is no event, sandbox or waiting
+// reason. A healthy node starts work within a second. Pulling an image creates an event.
 func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool {
 	s := containerStateOf(pod, container, events)
 	sandbox := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -194,10 +194,10 @@ func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool 
 	return len(events) == 0 && !sandbox && (s.unreported || s.text == creating)
 }
 
-// creating is the waiting reason of every new container.
+// creating is the waiting reason that every new container has.
 const creating = "ContainerCreating"
 
-// gaveUp returns why the probe does not run after the time limit or a failed watch.
+// gaveUp returns why the probe does not run, after the time limit has passed or a watch has failed.
 func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	pod := s.pod
 	if errors.Is(context.Cause(ctx), context.Canceled) {
@@ -244,11 +244,12 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	return &said
 }
 
-// maxSaid is how many bytes of a message are read. The kubelet and the API server truncate messages well below this
-// limit.
+// maxSaid is the maximum number of bytes of a message to read. The kubelet and the API server truncate messages well
+// below this limit.
 const maxSaid = 16 << 10
 
-// withRuntimeFault adds the runtime's broken part to a refusal, if the runtime's message about the container shows it.
+// withRuntimeFault adds the broken part of the runtime to a refusal if the runtime's message about the container shows
+// that part.
 func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
@@ -256,7 +257,7 @@ func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 	return refusal
 }
 
-// containerState is the progress of a container.
+// containerState is a container's progress toward running.
 type containerState struct {
 	running    bool
 	image      string // the image, once the container runs

@@ -18,8 +18,8 @@ import (
 )
 
 // A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer into
-// its log and a summary into its termination message, and exits. Instead, a kept probe stays and answers a session. One
-// Job owns all pods, so that they are deleted with the Job. One watch follows all pods.
+// its log and a summary into its termination message, and exits. A kept probe does not exit: it keeps running and
+// answers a session. One Job owns all pods, so that they are deleted with the Job. One watch follows all pods.
 type Wave struct {
 	client  *Client
 	common  Options
@@ -38,8 +38,8 @@ type podNews struct {
 	gone bool
 }
 
-// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has the options of all pods;
-// its Node names the wave. If the API refuses, the error is a *PlacementError.
+// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has the options that all
+// pods share. Its Node names the wave. If the API refuses, the error is a *PlacementError.
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
@@ -89,7 +89,7 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 	})
 }
 
-// tell forwards the state of a pod, which replaces an earlier unread state.
+// tell forwards a pod's state, and replaces an earlier state that has not been read.
 func (w *Wave) tell(news podNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *Wave) tell(news podNews) {
 	ch <- news
 }
 
-// Answer is the answer of a wave's probe, valid while the pod exists.
+// Answer is the answer from a wave's probe. It is valid while the probe's pod exists.
 type Answer struct {
 	Summary string        // the termination message
 	Took    time.Duration // until its exit
@@ -113,7 +113,7 @@ type Answer struct {
 	log     func(context.Context) (io.ReadCloser, error)
 }
 
-// errLogCut is the error of a log that ends before the probe's answer.
+// errLogCut is the error if a log ends before the probe's answer ends.
 var errLogCut = errors.New("its log ends before its answer")
 
 // Events reads the whole answer to a plan from the probe's log, and forwards the trusted events.
@@ -155,8 +155,8 @@ func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Eve
 	}
 }
 
-// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. It returns read's
-// error, or a *PlacementError if the probe did not exit normally.
+// Ask puts a probe on a node, passes its answer to read once the probe has exited, and removes the pod. It returns
+// read's error, or a *PlacementError if the probe did not exit normally.
 func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err // nothing was created, so there is nothing to remove
@@ -239,7 +239,7 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// Time limits, so that one node with a hanging kubelet does not delay a whole wave.
+// Time limits that prevent one node with a hanging kubelet from delaying a whole wave.
 const (
 	waveAnswerLimit = 90 * time.Second // for a running probe to exit
 	waveLogLimit    = 20 * time.Second // to read its log
@@ -274,7 +274,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 			if s.pod = n.pod; n.gone {
 				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe exited", s.namespace, s.pod.Name)
 			}
-		case <-late.C: // the watch may have failed, which is not the kubelet's fault
+		case <-late.C: // the watch may have failed, and the kubelet is not to blame for that
 			if err := s.readPod(ctx); err != nil {
 				return nil, err
 			}
@@ -286,8 +286,8 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 	}
 }
 
-// ended returns the exit state of a pod's probe, or nil before it exits, and whether the probe runs. An error means
-// that the probe failed or will not exit.
+// ended returns the exit state of a pod's probe, or nil if it has not exited, and whether the probe is running. An
+// error means that the probe failed or will not exit.
 func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, err error) {
 	if what := s.altered(s.pod); what != "" {
 		return nil, false, alteredBy(what).And("so its answer is not read")
@@ -307,7 +307,7 @@ func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, e
 	return nil, state.running, nil
 }
 
-// endOf returns a container's exit state, or nil before it exits, and its image.
+// endOf returns a container's exit state, or nil if it has not exited, and the container's image.
 func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTerminated, image string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {

@@ -148,8 +148,8 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	return out, saved, nil
 }
 
-// analyzeRun shows one run, with the other nodes of all runs as baseline nodes. It reports where this version finds
-// other causes than the saved run.
+// analyzeRun shows one run and uses the other nodes of all runs as baseline nodes. It reports where this version's
+// causes differ from the saved causes.
 func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set, theirs []*diagnose.Rule) (ui.Exit, error) {
 	sink, err := out.Sink()
 	if err != nil {
@@ -205,7 +205,7 @@ func (a *app) listTyped(names []string, node string) error {
 	return report.WriteDeeds(a.Out, all)
 }
 
-// load reads a saved run or transcript from a file, or from stdin.
+// load reads a saved run or a transcript from a file or from stdin.
 func (a *app) load(name string) (report.Saved, error) {
 	from := a.In
 	if name != "-" {
@@ -230,7 +230,7 @@ func source(name string) string {
 	return name
 }
 
-// asFile quotes a file name for a shell, so that programs do not mistake it for an option. - is stdin.
+// asFile quotes a file name for a shell, and prevents programs from mistaking it for an option. "-" means stdin.
 func asFile(name string) string {
 	if len(name) > 1 && name[0] == '-' {
 		name = "./" + name
@@ -238,7 +238,7 @@ func asFile(name string) string {
 	return probe.Quote(name)
 }
 
-// answersOf returns the results that the node of another run reported about itself. It skips the node besides.
+// answersOf returns the results that another run's node reported about itself. It skips the node named by besides.
 func answersOf(run report.Run, besides string) []diagnose.Finding {
 	f := diagnose.Findings{Node: run.Node}
 	for _, ev := range run.Events {

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// app holds what all verbs need: streams, kubectl's flags and signal handling.
+// app holds the state that all verbs share: streams, kubectl's flags and signal handling.
 type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
@@ -94,7 +94,7 @@ func (a *app) restConfig() (*rest.Config, error) {
 }
 
 // chosen describes the cluster that the flags and the kubeconfig select. It omits the URL path, because some paths
-// contain a token. It omits the context if --cluster or --server overrides it: the context then belongs to another
+// contain a token. If --cluster or --server overrides the context, it omits the context, which then belongs to another
 // cluster.
 func (a *app) chosen() (*probe.Cluster, error) {
 	config, err := a.restConfig()
@@ -116,7 +116,7 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	return at, nil
 }
 
-// client returns the examine.Client of the flags, for all verbs that examine nodes.
+// client returns the examine.Client that the flags configure. All verbs that examine nodes use it.
 func (a *app) client() (*examine.Client, error) {
 	if err := a.inNamespace(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (a *app) client() (*examine.Client, error) {
 		}),
 	}
 	client := examine.NewClient(config, a.ErrOut)
-	if !ui.IsTerminal(a.Out) && !a.verbose { // such as '| less': progress would overwrite the page
+	if !ui.IsTerminal(a.Out) && !a.verbose { // for example '| less': progress would overwrite the page
 		client = client.Quiet()
 	}
 	return client, nil

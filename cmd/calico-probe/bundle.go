@@ -104,7 +104,7 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	return o.Validate()
 }
 
-// write makes the bundle and writes its file.
+// write creates the bundle and writes it to its file.
 func (o *bundleOptions) write(ctx context.Context, files []string) error {
 	var to *bundle.Target
 	if !o.dryRun {
@@ -196,7 +196,7 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	return saved, id, nil
 }
 
-// runNodes does a new run over one or more nodes, and returns the run ID.
+// runNodes starts a new run over one or more nodes, and returns the run ID.
 func (o *bundleOptions) runNodes(ctx context.Context, client *examine.Client, sink report.Sink) (string, error) {
 	if !o.several.isFleet() {
 		if err := client.Resolve(ctx, &o.Options); err != nil {

@@ -29,7 +29,7 @@ const captureExample = `  # show how far pings get on the node, and how far a TC
   # show 30 seconds of BGP traffic with one peer in Wireshark
   calico-probe capture --node worker-3 --seconds 30 10.0.0.7:179 -w - | wireshark -k -i -`
 
-// captureSpare is the time for placing and removing probes, in addition to the capture's duration.
+// captureSpare is the extra time, beyond the capture's duration, for placing and removing probes.
 const captureSpare = 90 * time.Second
 
 // captureFlags are the flags that become the tool's arguments.
@@ -139,7 +139,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	return out.Close(session.Capture(ctx, client, c.CaptureOptions, out.Begin, to))
 }
 
-// pcapngTo returns the -o value that -w FILE means.
+// pcapngTo returns the -o value that is equivalent to -w FILE.
 func pcapngTo(file string) string {
 	if file == "-" {
 		return "pcapng"
@@ -183,7 +183,7 @@ func (c *captureOutput) Packet(p session.Captured) error {
 	})
 }
 
-// End writes what is missing from a node's capture.
+// End reports which packets are missing from a node's capture.
 func (c *captureOutput) End(node string, dropped int) error {
 	return c.out.Each(func(to *output.Place) error {
 		if to.Name == "pcapng" {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// carried holds the packed probes, if 'make build' put them there.
+// carried holds the packed probes if 'make build' embedded them.
 //
 //go:embed carried
 var carried embed.FS
@@ -13,7 +13,7 @@ var carried embed.FS
 // readProbes caches the probes by architecture, because each read copies several MB.
 var readProbes sync.Map
 
-// embeddedProbe returns the packed probe for nodes of an architecture, or nil if this client lacks it. Callers must not
+// embeddedProbe returns the packed probe for an architecture, or nil if this client does not embed it. Callers must not
 // modify the bytes.
 func embeddedProbe(arch string) []byte {
 	if b, ok := readProbes.Load(arch); ok {

@@ -70,7 +70,7 @@ func causeList() listing[causeInfo] {
 // explainedIDs are the IDs that explain accepts.
 func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), cause.All().IDs()...) }
 
-// noArguments rejects arguments. Verbs with --node accept nodes: NODE is the same as --node NODE.
+// noArguments rejects arguments. If the verb has --node, it accepts nodes: NODE is the same as --node NODE.
 func noArguments(cmd *cobra.Command, args []string) error {
 	node := cmd.Flags().Lookup("node")
 	if node == nil && len(args) > 0 {

@@ -140,11 +140,11 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	return err
 }
 
-// lasting reports whether an ephemeral container has run longer than a probe outlives its client. Whether the client
-// still runs is unknown: the cluster does not show it.
+// lasting reports whether an ephemeral container has run for longer than a probe can run without its client. The
+// cluster does not show whether the client still runs.
 func lasting(l injector.Leftover) bool { return l.Fixed && l.Ran > probe.Silence }
 
-// stillRunning describes a lasting container, and the only way to stop it.
+// stillRunning describes a lasting container and the only way to stop it.
 func stillRunning(l injector.Leftover) string {
 	image := "image " + l.Image
 	if l.Privileged {
@@ -156,7 +156,7 @@ func stillRunning(l injector.Leftover) string {
 }
 
 // leftovers returns the leftovers of the named run, or of all runs. A nil client means that no request was possible.
-// Otherwise the error is about objects that could not be listed.
+// With a client, the error is about objects that could not be listed.
 func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injector.Leftover, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -212,10 +212,10 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 	return false, errors.Join(err, ui.Exit(report.ExitTool))
 }
 
-// completeLimit is how long a completion may wait for the API.
+// completeLimit is the maximum time that a completion waits for the API.
 const completeLimit = 5 * time.Second
 
-// runs completes a run ID with the IDs of runs that left something.
+// runs completes a run ID with the IDs of runs that left objects behind.
 func (o *cleanOptions) runs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
 	defer cancel()

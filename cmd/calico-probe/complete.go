@@ -24,7 +24,7 @@ type completer = func(cmd *cobra.Command, args []string, typed string) ([]string
 func completions(cmd *cobra.Command, of map[string]completer) {
 	for flag, f := range of {
 		_, had := cmd.GetFlagCompletionFunc(flag)
-		if had || cmd.Flags().Lookup(flag) == nil { // the verb completes the flag itself, or lacks it
+		if had || cmd.Flags().Lookup(flag) == nil { // the verb already completes the flag, or does not have it
 			continue
 		}
 		// Any other error is a bug, and every test of the command would panic.
@@ -34,7 +34,7 @@ func completions(cmd *cobra.Command, of map[string]completer) {
 	}
 }
 
-// oneOf completes a value of a list.
+// oneOf completes a value from a list.
 func oneOf(values []string) completer {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return values, cobra.ShellCompDirectiveNoFileComp
@@ -46,7 +46,7 @@ func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// several completes the last item of a comma-separated list with a value that the list lacks.
+// several completes the last item of a comma-separated list with a value that is not yet in the list.
 // It adds no space, because another comma may follow.
 func several(values func() []string) completer {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -62,7 +62,7 @@ func several(values func() []string) completer {
 	}
 }
 
-// viaMethods completes --via: a single word, or the methods that may follow a comma.
+// viaMethods completes --via with a single word, or with the methods that can follow a comma.
 func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if strings.Contains(typed, ",") {
 		return several(injector.FallbackNames)(cmd, args, typed)
@@ -70,7 +70,7 @@ func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 	return examine.ViaWords(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completionLimit is the time limit of a completion. It is short, because a person waits at a prompt.
+// completionLimit is the time limit for a completion. It is short because a person waits at a prompt.
 const completionLimit = 3 * time.Second
 
 // nodeNames and namespaceNames complete the cluster's nodes and namespaces.
@@ -96,7 +96,7 @@ func (a *app) namespaceNames(*cobra.Command, []string, string) ([]string, cobra.
 	})
 }
 
-// listed completes the items of a list. If the list fails, it offers nothing.
+// listed completes the items of a list. If listing fails, it offers nothing.
 func (a *app) listed(
 	list func(context.Context, corev1.CoreV1Interface, metav1.ListOptions) ([]string, error),
 ) ([]string, cobra.ShellCompDirective) {
@@ -166,7 +166,7 @@ __calico-probe_init_completion()
 }
 `
 
-// bashAlone makes the script for bash work without the package bash-completion.
+// bashAlone changes the bash script so that it works without the package bash-completion.
 func bashAlone(root *cobra.Command) {
 	bash, _, err := root.Find([]string{"completion", "bash"})
 	if err != nil { // cobra has just added this command

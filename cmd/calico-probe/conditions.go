@@ -126,8 +126,8 @@ func (o *conditionFlags) write(ctx context.Context) error {
 	}
 }
 
-// refuses reports whether the user caused an error, by a wrong flag or by declining. Such an error ends a loop in the
-// first round only. Later it means that the cluster changed, for example got its 21st node.
+// refuses reports whether the user caused an error by setting a wrong flag or by declining. Such an error ends a loop
+// only in the first round. In a later round it means that the cluster changed: for example, it now has a 21st node.
 func refuses(err error) bool {
 	return errors.As(err, new(ui.UsageError)) || errors.As(err, new(ui.DeclinedError))
 }
@@ -148,7 +148,7 @@ func (o *conditionFlags) check() error {
 }
 
 // atMost parses a number, or a percentage of the nodes. A percentage below 100 allows at least three nodes, so that
-// small clusters are not blocked. It never allows all nodes of a cluster with several.
+// small clusters are not blocked. In a cluster with several nodes, it never allows all of them.
 func atMost(text string, nodes int) (int, error) {
 	share, isShare := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(share)
@@ -217,7 +217,7 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	return nil
 }
 
-// waits returns the suffix for a pending condition.
+// waits returns the message suffix for a pending condition.
 func waits(plan conditions.Round) string {
 	if plan.Above {
 		return " (pending, more than --at-most)"
@@ -241,7 +241,7 @@ func standings(had map[string]cluster.NodeCondition) map[string]conditions.Stand
 	return out
 }
 
-// shortList joins names, at most listedNodes of them.
+// shortList joins at most listedNodes names.
 func shortList(names []string) string {
 	if n := len(names) - listedNodes; n > 0 {
 		return strings.Join(names[:listedNodes], ", ") + fmt.Sprintf(" and %d more", n)
@@ -249,7 +249,7 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// judge does a run over the nodes and returns the findings for each node.
+// judge starts a run over the nodes and returns the findings for each node.
 func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (found map[string]conditions.Condition,
 	id string, err error) {
 	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: o.several.named, Select: o.several.selector,
@@ -269,8 +269,8 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (fou
 	return found, run.ID, nil
 }
 
-// writeAll writes changes one by one, because the API server limits the rate, and returns how many conditions it
-// wrote. If one node fails, it still writes the others.
+// writeAll writes changes one at a time, because the API server limits the rate. It returns the number of written
+// conditions. If one node fails, it still writes the others.
 func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, plan conditions.Round) (
 	written int, err error) {
 	var failed []error

@@ -14,10 +14,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// consent is how the user agrees to probes on many nodes.
+// consent records whether the user agrees to probes on many nodes.
 type consent struct {
 	yes    bool // --yes
-	agreed int  // the most nodes that a person confirmed: a loop asks once
+	agreed int  // the highest number of nodes that a person confirmed: a loop asks once
 }
 
 // consenting adds the flag that gives consent in advance.
@@ -31,7 +31,7 @@ type asker func(ctx context.Context, question string) (string, error)
 
 // agreement returns the function that asks for consent before probes are placed on more than examine.MaxWithoutConsent
 // nodes. The question shows the cluster and the number of nodes, because at night people easily use the wrong context.
-// If ask is nil, there is no person, and only --yes agrees.
+// If ask is nil, there is no person to ask, and only --yes gives consent.
 func (a *app) agreement(ask asker) func(context.Context, int) error {
 	return func(ctx context.Context, nodes int) error {
 		if a.many.yes || nodes <= a.many.agreed {
@@ -62,19 +62,19 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 }
 
 // typed asks a question on the terminal and returns the line that a person types. It ignores input typed before the
-// question. If a signal arrives meanwhile, it prints stopped.
+// question. If a signal arrives while it waits, it prints the text in stopped.
 func (a *app) typed(ctx context.Context, question, stopped string) (string, error) {
 	ui.DropTyped(a.In)
 	if _, err := io.WriteString(a.ErrOut, question); err != nil {
 		return "", err
 	}
-	const longest = 256 // bytes of the longest answer
+	const longest = 256 // maximum bytes of an answer
 	text := ""
 	typed := probe.Async(func() error { // ends with the program: a read from a terminal cannot be canceled
-		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D does not agree
+		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D does not give consent
 		return nil
 	})
-	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // the next message begins its own line
+	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // start the next message on a new line
 	defer a.interrupts.Stopping(stopped)()
 	select {
 	case err := <-typed:

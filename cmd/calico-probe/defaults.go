@@ -19,17 +19,17 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// envDefaults names another file of defaults.
+// envDefaults is the environment variable that names another file of defaults.
 const envDefaults = "CALICO_PROBE_DEFAULTS"
 
-// defaultFlags are the flags that the file of defaults may set: those that a person uses for every run. Flags for what
-// a run tests and writes are for the command line only. So is --via kubelet, which needs rights over every pod of the
-// node.
+// defaultFlags are the flags that the file of defaults may set: those that a person uses for every run. Flags that
+// decide what a run tests and writes are allowed only on the command line. --via kubelet, which needs rights over every
+// pod on the node, is also allowed only there.
 var defaultFlags = []string{"calico-namespace", "causes", "color", "image", "image-pull-secret", "namespace", "profile",
 	"reason", "ssh", "ssh-config", "via"}
 
-// defaultsFile returns the path of the defaults, beside kubectl's own configuration. Without a home folder it is "",
-// because other users may own the current folder.
+// defaultsFile returns the path of the defaults, beside kubectl's own configuration. If there is no home folder, it
+// returns "", because another user may own the current folder.
 func defaultsFile() string {
 	home := homedir.HomeDir()
 	if named := os.Getenv(envDefaults); named != "" || !filepath.IsAbs(home) {
@@ -77,7 +77,7 @@ func defaults(cmd *cobra.Command) error {
 // maxDefaults bounds the file in bytes: ten flags need a few hundred.
 const maxDefaults = 64 << 10
 
-// readDefaults reads a regular file of a bounded size.
+// readDefaults reads a regular file with at most maxDefaults bytes.
 func readDefaults(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -24,7 +24,7 @@ const docsExample = `  # write the reference of this version, and search it
   calico-probe docs reference
   grep -n FORWARD reference/causes.md`
 
-// docs writes the references and the skills, which are generated and therefore not in git.
+// docs writes the references and the skills. They are generated, so they are not in git.
 func (a *app) docs() *cobra.Command {
 	return &cobra.Command{
 		Use: "docs DIR", Short: "Write the reference for causes, checks and flags, and skills for agents", Example: docsExample,
@@ -57,7 +57,8 @@ It never overwrites a file. Release archives have the same files in their docs f
 	}
 }
 
-// emptyFolder rejects a folder that has files: a page could replace one, or be mixed with pages of another version.
+// emptyFolder rejects a folder that contains files: a page could replace one of them, or mix with another version's
+// pages.
 func emptyFolder(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return ui.BadUsage("%s is a file; docs takes a new or empty folder", dir)
@@ -74,7 +75,7 @@ func emptyFolder(dir string) error {
 	return nil
 }
 
-// referencePages returns the text of each page by its slash-separated path below the folder.
+// referencePages returns the text of each page, with its slash-separated path below the folder as the key.
 func (a *app) referencePages(root *cobra.Command) (map[string]string, error) {
 	cli, err := a.cliReference(root)
 	if err != nil {

@@ -23,8 +23,8 @@ func causesFlag(cmd *cobra.Command, dir *string) {
 	completions(cmd, map[string]completer{"causes": foldersOnly})
 }
 
-// loadCauses returns the causes of an operator's folder; "" means no folder. Errors in cause files are usage errors,
-// one line each.
+// loadCauses returns the causes from an operator's folder. If dir is "", there is no such folder. Errors in cause files
+// are usage errors, one line each.
 func loadCauses(dir string) ([]*diagnose.Rule, error) {
 	rules, err := examine.Theirs(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *app) explain() *cobra.Command {
 				return err
 			}
 			suite := cause.All().With(theirs)
-			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // in the form that -o name prints
+			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // as -o name prints it
 			switch {
 			case file != "":
 				return a.explainRun(suite, id, file, node)

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// explainRun shows why a saved run has a cause or lacks it.
+// explainRun shows why a saved run has or does not have a cause.
 func (a *app) explainRun(suite diagnose.Suite, id, file, node string) error {
 	rule := suite.Rule(id)
 	if rule == nil {

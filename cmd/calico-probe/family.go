@@ -6,7 +6,7 @@ import (
 )
 
 // families returns a function that maps a check to its family, a value of --checks. The family is the check's first
-// tag, or "calico-probe" for results of the client. A check that this version lacks maps to "".
+// tag, or "calico-probe" for results of the client. A check that this version does not have maps to "".
 func families() func(check string) string {
 	of := map[string]string{}
 	for _, c := range examine.Suite() {

@@ -75,7 +75,7 @@ func (n *nodesValue) Set(typed string) error {
 	return nil
 }
 
-// examineFleet does one run over several nodes with the settings of the flags.
+// examineFleet starts one run over several nodes with the settings from the flags.
 func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err

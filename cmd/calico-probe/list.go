@@ -17,7 +17,7 @@ import (
 // listFormats are the values of -o for every verb that lists something, as in 'kubectl get'.
 var listFormats = []string{"table", "wide", "name", "json", "yaml"}
 
-// listing is what a list verb prints.
+// listing is the output of a list verb.
 type listing[T any] struct {
 	kind    string // for -o name: KIND/NAME on each line
 	columns []column[T]
@@ -63,7 +63,7 @@ func (l listing[T]) matching(words []string) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []T{} // JSON's empty list, not null
+	out := []T{} // prints [] in JSON instead of null
 	for _, item := range items {
 		var row strings.Builder
 		for _, c := range l.columns {

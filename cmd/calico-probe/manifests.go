@@ -31,7 +31,7 @@ const namespaceNote = `# This creates namespace %s, or adds labels that admit pr
 # with this file deletes the namespace and everything in it. --create-namespace=false omits the namespace.
 `
 
-// The notes on 'serve': the secrets that its pod needs, and who may connect.
+// The notes on 'serve': the Secrets that its pod needs, and which clients may connect.
 const (
 	tokenNote = `# The 'serve' pod starts only when two Secrets exist: one with its tokens,
 # kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)

@@ -87,7 +87,7 @@ call to stderr.`,
 	return cmd
 }
 
-// serve answers until the client disconnects or the program is stopped.
+// serve answers requests until the client disconnects or the program is stopped.
 func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 	if err := o.check(files); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (o *mcpOptions) keep(server *agents.Server, files []string) error {
 	return nil
 }
 
-// mcpSchemas returns the result schemas by tool.
+// mcpSchemas returns the result schema of each tool.
 func mcpSchemas() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for tool, name := range map[string]string{"run": "report", "triage": "fleet"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// agent is the name in the journal of a runbook that an agent runs.
+// agent is the user name that the journal records when an agent runs a runbook.
 const agent = "calico-probe mcp"
 
 // world returns the abilities of an agent's tools, as configured by the flags.
@@ -79,7 +79,7 @@ func sentence(err error) error {
 	return errors.New(apierror.Explain(err))
 }
 
-// concluded drops the exit code from the error of a run, because the report has it.
+// concluded removes the exit code from a run's error, because the report has the exit code.
 func concluded(err error) error {
 	if errors.As(err, new(ui.Exit)) {
 		return nil
@@ -87,7 +87,7 @@ func concluded(err error) error {
 	return err
 }
 
-// over returns a run over the nodes of a tool's call, by an access method.
+// over returns a run over the nodes in a tool call, by an access method.
 func (o *mcpOptions) over(via string, nodes []string, selector string) (*fleet.Run, examine.Options, error) {
 	opts := o.Options
 	opts.Via = via
@@ -131,7 +131,7 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	return run, docs[0], nil
 }
 
-// allows reports whether an agent may choose access methods. It may choose the methods of the flag, and api, which
+// allows reports whether an agent may choose access methods. It may choose the methods in the flag, and api, which
 // creates nothing. auto excludes local and kubelet, which are for people.
 func (o *mcpOptions) allows(via string) bool {
 	switch access := injector.AccessOf(via); {
@@ -162,7 +162,7 @@ func (o *mcpOptions) heldBack(r runbook.Run) runbook.Run {
 
 func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
 	opts := o.Options
-	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // a mesh has its own checks
+	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // a mesh uses its own checks
 	run, err := fleet.NewMesh(o.client, fleet.MeshOptions{RackLabels: fleet.RackLabels(),
 		Options: fleet.Options{Options: opts, Nodes: nodes, Select: selector}})
 	if err != nil {
@@ -177,9 +177,9 @@ func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string
 	return nil, sentence(err)
 }
 
-// follow runs a runbook for an agent, without questions: the runbook starts no command and changes nothing.
+// follow runs a runbook for an agent. The runbook does not ask questions, start commands or change anything.
 func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Record, error) {
-	if isFile(name) { // an agent may choose a listed runbook, not a file of this machine
+	if isFile(name) { // an agent may choose a listed runbook, not a file on this machine
 		return nil, ui.BadUsage("unknown runbook %q", name)
 	}
 	it, err := findRunbook(name, o.dirs)

@@ -30,7 +30,7 @@ const meshExample = `  # find failing paths between nodes, and what these paths 
   # test the paths between the nodes of two zones
   calico-probe mesh -l 'topology.kubernetes.io/zone in (eu-1a,eu-1b)'`
 
-// meshLimit is how long a mesh may take: two rounds of probes on all nodes.
+// meshLimit is the maximum duration of a mesh, which has two rounds of probes on all nodes.
 const meshLimit = 5 * time.Minute
 
 func (a *app) mesh() *cobra.Command {
@@ -84,7 +84,7 @@ failed, 5 if a node did not report.
 // meshProfiles are the profiles that a mesh supports.
 func meshProfiles() []string { return []string{string(probe.Standard), string(probe.Deep)} }
 
-// mesh does one run with the settings of the flags.
+// mesh starts one run with the settings from the flags.
 func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.Set) error {
 	client, err := o.client()
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 		err = over
 	}
 	each := out.Each
-	if found == nil { // the files are already truncated, an empty file would look healthy
+	if found == nil { // the files are already truncated; an empty file would look healthy
 		found, each = run.Unfinished(whyUnfinished(err)), out.EachFile
 	}
 	written := each(func(to *output.Place) error {

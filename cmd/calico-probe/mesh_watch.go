@@ -36,7 +36,7 @@ func (w *watchFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&w.whole, "for", time.Hour, "with --watch: exit after this time")
 }
 
-// validate rejects flags that exclude each other.
+// validate rejects flags that conflict with each other.
 func (w *watchFlags) validate(f *pflag.FlagSet) error {
 	own, others := []string{"interval", "for"}, []string{"output", "timeout", "profile", "rack-label"}
 	switch {
@@ -58,7 +58,7 @@ func (w *watchFlags) validate(f *pflag.FlagSet) error {
 	return nil
 }
 
-// placingLimit is the time for placing and removing the probes of a watch.
+// placingLimit is the time limit for placing and removing a watch's probes.
 const placingLimit = 2 * time.Minute
 
 // watchMesh tests paths until the duration is over or the user quits.
@@ -105,7 +105,7 @@ func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watc
 	return o.ended(board, time.Since(began))
 }
 
-// redirected is a writer whose output can temporarily go elsewhere.
+// redirected is a writer that can temporarily send its output to another writer.
 type redirected struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -122,7 +122,7 @@ func (r *redirected) Write(b []byte) (int, error) {
 	return to.Write(b)
 }
 
-// Unwrap returns the wrapped writer, so that a terminal is recognized.
+// Unwrap returns the wrapped writer. Callers use it to recognize a terminal.
 func (r *redirected) Unwrap() io.Writer { return r.to }
 
 func (r *redirected) send(away io.Writer) {
@@ -154,7 +154,7 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	var back func()
 	back = o.interrupts.Take(sync.OnceFunc(func() {
 		ui.Say(o.ErrOut, "stopping: removing the probes (repeat to exit immediately)")
-		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the signal twice; by then back is set
+		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the signal twice; one second later, back is set
 		cancel()
 	}))
 	defer back()
@@ -168,13 +168,13 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	return lines.broken
 }
 
-// changes writes each change of a board's paths.
+// changes writes each change in the state of a board's paths.
 type changes struct {
 	to     io.Writer
 	board  *mesh.Board
 	summed time.Time // time of the last summary
 	first  bool      // a summary was written
-	broken error     // the writer's error
+	broken error     // the error from the writer
 }
 
 func (c *changes) say(at time.Time, format string, args ...any) {

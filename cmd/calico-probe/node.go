@@ -55,7 +55,8 @@ func nodeName(typed string) string {
 	return typed
 }
 
-// listedNodes is the maximum number of nodes in a message. listLimit is how long a message waits for the node list.
+// listedNodes is the maximum number of nodes in a message. listLimit is the maximum time that a message waits for the
+// node list.
 const (
 	listedNodes = 10
 	listLimit   = 3 * time.Second
@@ -73,7 +74,7 @@ func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	if err != nil || len(all) == 0 {
 		return plain
 	}
-	maps.DeleteFunc(all, func(key, name string) bool { return key != name }) // keys that are addresses
+	maps.DeleteFunc(all, func(key, name string) bool { return key != name }) // remove keys that are addresses
 	names, more := slices.Sorted(maps.Keys(all)), ""
 	if n := len(names) - listedNodes; n > 0 {
 		names, more = names[:listedNodes], fmt.Sprintf(" and %d more", n)

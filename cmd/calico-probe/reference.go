@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// man writes the manual pages, for packages of the program.
+// man writes the manual pages for the program's packages.
 func (a *app) man() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages into a folder", Hidden: true,
@@ -67,7 +67,7 @@ func (a *app) documented(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// written is the first line of each page, which shows the version of a copy.
+// written is the first line of each page. It shows which version wrote the page.
 const written = "<!-- Written by 'calico-probe docs' of calico-probe " + probe.Release + ". -->\n"
 
 // cliReference returns a page with the exit codes, and with the flags of every verb.

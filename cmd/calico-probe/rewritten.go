@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// rewritten is a terminal with a status text. A new status text replaces the previous one, unless other output followed
-// that. The text ends with a newline, so that output of other programs begins on a new line.
+// rewritten is a terminal with a status text. A new status text replaces the previous status text unless other output
+// followed it. The text ends with a newline, so output from other programs begins on a new line.
 type rewritten struct {
 	to   io.Writer
 	mu   sync.Mutex
@@ -53,7 +53,7 @@ func (r *rewritten) put(text string, width int) {
 	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
 }
 
-// leave keeps the status text on the screen: the next output may go to the same terminal through stdout.
+// leave leaves the status text on the screen, because the next output may reach the same terminal through stdout.
 func (r *rewritten) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// quietKlog drops client-go's own messages, because important messages are also returned as errors. It runs once,
+// quietKlog discards client-go's log messages, because client-go also returns important ones as errors. It runs once,
 // because klog's setting is an unlocked variable.
 var quietKlog = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
@@ -138,7 +138,7 @@ probe on the node. It reports the causes of faults and how to fix them.`,
 	return root
 }
 
-// aTopic rejects help for an unknown verb.
+// aTopic rejects a request for help on an unknown verb.
 func aTopic(cmd *cobra.Command, args []string) error {
 	of, rest, err := cmd.Root().Find(args)
 	if err != nil || len(rest) == 0 {
@@ -188,7 +188,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && !cmd.HasParent() && ofRun(cmd, unknown.GetSpecifiedName()):
 		err = fmt.Errorf("%w: it is a flag of '%s run'", err, cmd.CommandPath())
-	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a single letter resembles every name
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a single letter is similar to every name
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := suggest.Nearest(unknown.GetSpecifiedName(), names); near != "" {

@@ -89,7 +89,7 @@ run over several nodes (--all-nodes, -l, or several --node) groups nodes with th
 	return cmd
 }
 
-// others adds the flags for the follow-up checks of a run with problems.
+// others adds the flags for the follow-up checks that a run starts if it finds problems.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong; "+
@@ -98,7 +98,7 @@ func (o *runFlags) others(cmd *cobra.Command) {
 		"skip follow-up checks, which go beyond --profile to confirm or exclude the likeliest causes")
 }
 
-// examine does one run with the settings of the flags.
+// examine starts one run with the settings from the flags.
 func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
 }
 
-// watching returns a function that shows progress on a terminal until the report is written: how many nodes, for
-// example, have answered. It shows nothing if the report is written as answers arrive, or if stdout is not a terminal.
+// watching returns a function that shows progress on a terminal until the report is written, for example how many nodes
+// have answered. It shows no progress if the report is written as answers arrive, or if stdout is not a terminal.
 func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.Watch {
 	return func(pending []string) *ui.Watch {
 		if !ui.IsTerminal(a.Out) || a.verbose || out.Lives() {
@@ -216,7 +216,7 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 		"the wait is shorter if there is no progress, or if the node's lease has expired or its container runtime is down")
 }
 
-// limiting adds the flag that limits each check.
+// limiting adds the flag that limits the duration of each check.
 func (o *runFlags) limiting(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "time limit of each check, instead of the check's default")
 }
@@ -224,7 +224,7 @@ func (o *runFlags) limiting(cmd *cobra.Command) {
 // viaTried begins the help of --via.
 const viaTried = "access methods to try, in this order: "
 
-// placing adds the flags of reaching that also work in a pod. The caller may exclude access methods.
+// placing adds those flags from reaching that also work in a pod. The caller may exclude access methods.
 func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f := cmd.Flags()
 	f.StringVar(&o.Via, "via", examine.ViaAuto, viaTried+examine.ViaUsage(refused...))

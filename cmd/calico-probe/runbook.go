@@ -45,7 +45,7 @@ func knownToRunbooks() runbook.Known {
 			return examine.CheckIDs(picked), err
 		},
 		Together: together,
-		// A runbook may run unattended, and the access method kubelet is for people only.
+		// A runbook may run unattended, but only a person may use the access method kubelet.
 		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return injector.AccessOf(via).AsRoot }),
 		Profiles: examine.ProfileNames(),
 	}
@@ -104,7 +104,7 @@ func namesOf(items []runbook.Item) []string {
 	return out
 }
 
-// completeRunbook completes the name of a runbook, and leaves file names to the shell.
+// completeRunbook completes runbook names. The shell completes file names.
 func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		items, err := library(*dirs)
@@ -251,11 +251,11 @@ a wait longer than the limit of the whole runbook.`,
 	}
 }
 
-// filesToLint returns the named files, and the runbooks in the named folders.
+// filesToLint returns the named files and the runbook files in the named folders.
 func filesToLint(args []string) ([]string, error) {
 	var out []string
 	for _, name := range args {
-		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading the file later returns the error
+		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading the file returns the error later
 			out = append(out, name)
 			continue
 		}

@@ -28,7 +28,7 @@ func together(f runbook.Fleet) ([]string, error) {
 	return manyNodes(examine.Options{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, f).Picked()
 }
 
-// lookAt does a fleet step: a run over many nodes.
+// lookAt runs a fleet step, which is a run over many nodes.
 func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
 	var out report.Fleet
 	if injector.AccessOf(o.Via).Here() {
@@ -66,7 +66,7 @@ func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []strin
 	return err
 }
 
-// fleetRun does one run over many nodes and waits for its verdict.
+// fleetRun starts one run over many nodes and waits for its verdict.
 func fleetRun(ctx context.Context, client *examine.Client, opts fleet.Options, sink report.Sink) error {
 	run, err := fleet.New(client, opts)
 	if err != nil {

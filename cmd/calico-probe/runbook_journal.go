@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// Old journals are removed, so that they do not pile up.
+// The age and the number of journals above which old journals are removed.
 const (
 	journalsAge  = 30 * 24 * time.Hour
 	journalsKept = 100
@@ -78,8 +78,8 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	return out
 }
 
-// setAgain sets a flag to its value in the journal, unless it is set now. New answers and actions are added to the
-// answers and actions in the journal.
+// setAgain sets a flag to its value in the journal, unless it is set now. It adds new answers and actions to those in
+// the journal.
 func setAgain(cmd *cobra.Command, name string, values []string) error {
 	f := cmd.Flags().Lookup(name)
 	switch {
@@ -110,8 +110,8 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	return f.Value.Set(values[0])
 }
 
-// apiOf identifies the API of a configuration without secrets. A path distinguishes clusters behind one host, but may
-// contain a token. So apiOf returns only the path's checksum.
+// apiOf returns a configuration's API address without secrets. The path can distinguish clusters behind one host, but
+// it may contain a token, so apiOf replaces it with its checksum.
 func apiOf(config *rest.Config) (string, error) {
 	at, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// kubeconfig points a runbook's commands to the cluster and the user of this call. It returns a function that writes a
-// kubeconfig for one command, or why that is impossible.
+// kubeconfig points a runbook's commands to this call's cluster and user. It returns a function that writes a
+// kubeconfig for one command, or the reason why that is impossible.
 func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
 	if injector.AccessOf(o.Via).Here() {
 		return nil, "--via local selects no cluster for kubectl"
@@ -42,8 +42,8 @@ func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), 
 	}, ""
 }
 
-// kubeconfigFiles is the name pattern of the written kubeconfigs. A client killed while a command runs leaves its
-// kubeconfig behind. Kubeconfigs older than a day are removed.
+// kubeconfigFiles is the name pattern of the written kubeconfigs. If the client is killed while a command runs, the
+// kubeconfig is left behind. Kubeconfigs older than a day are removed.
 const (
 	kubeconfigFiles = "kubeconfig-*"
 	kubeconfigsAge  = 24 * time.Hour

@@ -14,7 +14,7 @@ import (
 )
 
 // stopwatch calls over when the runbook's remaining time has passed. It stops while a person answers a question or
-// makes a repair, so that this time does not count.
+// makes a repair, because that time does not count.
 type stopwatch struct {
 	left  time.Duration
 	over  func()
@@ -39,7 +39,7 @@ type lineRead struct {
 	err  error
 }
 
-// noPerson returns why no person answers: the terminal was closed, or reading crashed.
+// noPerson returns the reason why no person can answer: the terminal was closed, or reading crashed.
 func (l lineRead) noPerson() error {
 	if errors.As(l.err, new(*probe.Crash)) {
 		return l.err
@@ -116,7 +116,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 	return o.readLine(ctx, prompt+" ")
 }
 
-// confirm shows the effect of an action, and returns true if the user types the name of its step.
+// confirm shows an action's effect, and returns true if the user types the name of its step.
 func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
 	if !o.atTerminal() {
 		return false, runbook.ErrNoPerson

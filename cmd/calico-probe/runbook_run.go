@@ -28,7 +28,7 @@ import (
 type runbookOptions struct {
 	*runFlags
 	client          *examine.Client
-	quiet           bool // only Waits reports the progress of its runs
+	quiet           bool // report its runs' progress only through Waits
 	out             output.Set
 	dirs            []string
 	params, answers []string
@@ -256,7 +256,7 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if o.client, err = o.app.client(); err != nil {
 		return "", err
 	}
-	o.client.Consent = o.agreement(o.readLine) // only readLine reads the terminal, and it stops the runbook's clock
+	o.client.Consent = o.agreement(o.readLine) // only readLine reads from the terminal, and it stops the runbook's clock
 	if injector.AccessOf(o.Via).Here() {
 		return "", one.ThisNode()
 	}
@@ -267,8 +267,8 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return apiOf(config)
 }
 
-// hasNode returns an error if the cluster lacks the node, or if the user may not read it. It ignores an unreachable
-// API: the runbook reports this and can be resumed later.
+// hasNode returns an error if the node does not exist or the user has no permission to read it. It ignores an
+// unreachable API: the runbook reports this and can be resumed later.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if injector.AccessOf(o.Via).Here() {
 		return nil
@@ -295,7 +295,7 @@ func (o *runbookOptions) once(r runbook.Run) examine.Options {
 // walk runs the runbook and writes its record and outcome.
 func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal,
 	answers map[string]string) error {
-	defer func() { _ = j.Close() }() // every line is written already, or its error was reported
+	defer func() { _ = j.Close() }() // every line is already written, or its error was reported
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.secretFlags()
 	if j.Name() != "" {
 		ui.Say(o.ErrOut, "to resume if this terminal is lost: %s", again)
@@ -360,7 +360,7 @@ func (o *runbookOptions) speaking() *examine.Client {
 	return o.client
 }
 
-// runOn does a run on a node.
+// runOn starts a run on a node.
 func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
 	one := o.once(r)
 	one.Node = node
@@ -373,7 +373,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	return run, err
 }
 
-// nodes returns the nodes of a selector, or a number of ready nodes, without the node besides.
+// nodes returns the nodes that match a selector, or a number of ready nodes. It omits the node named by besides.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
 	client, err := o.client.Reader()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// schema prints the JSON Schemas, for validating our output or own runbooks.
+// schema prints the JSON Schemas. Users validate our output or their own runbooks with them.
 func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema " + strings.Join(schema.Names(), "|"), Short: "Print the JSON Schema of an output or of runbooks",

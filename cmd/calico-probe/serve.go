@@ -30,7 +30,7 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runFlags   // how to check a node; the same for every alert
+	*runFlags   // how to examine a node; the same for every alert
 	client      *examine.Client
 	listen      string
 	health      string // address of the health checks
@@ -186,8 +186,8 @@ func isLoopback(listen string) bool {
 	return err == nil && (host == "localhost" || bad == nil && at.Unmap().IsLoopback())
 }
 
-// routes returns the routes of the file, or else the routes that runbooks declare. It also sets the limits of the
-// server.
+// routes returns the routes in the configuration file, or else the routes that runbooks declare. It also sets the
+// server's limits.
 func (o *serveOptions) routes() (alerts.Routes, error) {
 	log := o.logger()
 	var err error
@@ -229,8 +229,9 @@ func (o *serveOptions) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.ErrOut, nil))
 }
 
-// trustPublicCAs trusts the embedded public CAs if the system has no CAs. The image of 'serve' has none, and a runbook
-// may notify over HTTPS. Other verbs trust the CAs of their machine. Call it at most once: x509 panics the second time.
+// trustPublicCAs trusts the embedded public CAs if the system has no CAs. The image that runs 'serve' has no CAs, and a
+// runbook may send notifications over HTTPS. Other verbs trust the CAs of their machine. Call it at most once: x509
+// panics the second time.
 func trustPublicCAs() error {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {
@@ -286,7 +287,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	if err != nil {
 		return err
 	}
-	defer func() { _ = server.Close() }() // removed with the process anyway
+	defer func() { _ = server.Close() }() // the process ends anyway
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -300,7 +301,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	return server.Serve(ctx, listener, health)
 }
 
-// look does the work for an alert: a runbook, a run over many nodes, or a plain run.
+// look does an alert's work: a runbook, a run over many nodes, or a plain run.
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job,
 	folder string) (alerts.Report, error) {
 	client := o.client.Writing(logged{log.With("job", job.ID)})
@@ -351,7 +352,7 @@ func firstOf(run report.Run) string {
 	return ""
 }
 
-// The reasons of the events on nodes. Alerts on events match them, so they must not change.
+// The reasons in the events on nodes. They must not change, because alerts on events match them.
 const (
 	reasonFault      = "CalicoProbeFault"
 	reasonHealthy    = "CalicoProbeHealthy"
@@ -361,7 +362,7 @@ const (
 // maxURL leaves room for the rest of an event's message, which has at most 1 KiB.
 const maxURL = 200
 
-// reachedAt reports whether a report's path can be appended to the URL.
+// reachedAt reports whether text is a URL to which a report's path can be appended.
 func reachedAt(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
@@ -372,8 +373,8 @@ func badExternalURL() error {
 	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d characters", maxURL)
 }
 
-// eventOf returns the reason and the message of a job's event on a node. The message has the cause, which may be
-// truncated, then the report's URL. external is the server's public URL, if known.
+// eventOf returns the reason and the message for a job's event on a node. The message contains the cause, which may be
+// truncated, and then the report's URL. external is the server's public URL, if known.
 func eventOf(job alerts.Job, external string) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
 	says := probe.Cut(job.Says, 600)

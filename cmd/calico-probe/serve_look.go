@@ -26,12 +26,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// servant is the user name in the journal of a runbook that an alert starts.
+// servant is the user name that the journal records when an alert starts a runbook.
 const servant = "calico-probe serve"
 
 // startable returns the runbooks that an alert can start, by name. They are valid and need only the alert's input. It
-// passes all other runbooks to odd. For a runbook of a folder, it returns an error if that is invalid, or declares
-// alerts but cannot run for them. Such alerts would start nothing, or the runbook that it replaces.
+// passes all other runbooks to odd. It returns an error if a runbook in a folder is invalid, or declares alerts but
+// cannot run for them. Otherwise such alerts would start nothing, or start the runbook that it replaces.
 func startable(dirs []string, odd func(name, why string)) (map[string]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {
@@ -58,7 +58,7 @@ func startable(dirs []string, odd func(name, why string)) (map[string]runbook.It
 	return out, nil
 }
 
-// unattended returns an error for a step that needs a person, or an access method that does not
+// unattended returns an error if a step needs a person, or uses an access method that does not
 // work in a pod.
 func unattended(steps []runbook.Step) error {
 	for _, s := range steps {
@@ -112,15 +112,15 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	return routes, nil
 }
 
-// follow runs a runbook for an alert, or resumes it if the program was killed. It asks no
-// questions, starts no command and changes nothing.
+// follow runs a runbook for an alert, or resumes it if the program was killed. It does not ask questions, start
+// commands or change anything.
 func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *examine.Client, run examine.Options,
 	job alerts.Job, folder string) (alerts.Report, error) {
 	rb, j, err := o.journalOf(log, job, folder)
 	if err != nil {
 		return alerts.Report{}, err
 	}
-	defer func() { _ = j.Close() }() // every line is written already, or its error was reported
+	defer func() { _ = j.Close() }() // every line is already written, or its error was reported
 	if j.Ended {                     // the program was killed before it wrote the report
 		r, err := runbook.Replay(rb, j)
 		if err != nil {
@@ -163,7 +163,7 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	}
 }
 
-// viaInPod returns the methods of auto in a pod, which has no keys for ssh.
+// viaInPod returns the methods that auto includes in a pod. A pod has no keys for ssh.
 func viaInPod() string {
 	return strings.Join(slices.DeleteFunc(injector.FallbackNames(), func(m string) bool { return !worksInPod(m) }), ",")
 }
@@ -203,7 +203,8 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 }
 
 // journalOf opens the journal of a job, or creates one. It replaces a journal of another version. It also replaces an
-// invalid journal: the program was killed while writing the first line. It only reads a finished journal.
+// invalid journal, which exists if the program was killed while writing the first line. It opens a finished journal
+// read-only.
 func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 	folder string) (*runbook.Runbook, *runbook.Journal, error) {
 	name := filepath.Join(folder, "journal")
@@ -227,7 +228,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	if !j.Ended {
-		if err := j.Resume(servant); err != nil { // the runbook continues, as after any later write error
+		if err := j.Resume(servant); err != nil { // the runbook continues, as it does after any later write error
 			log.Warn(probe.OneLine(err.Error()), "job", job.ID)
 		}
 	}
@@ -250,7 +251,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	return rb, j, err
 }
 
-// conclusion summarizes a runbook in one line: its conclusion, and for a fault the node's last cause.
+// conclusion summarizes a runbook in one line: its conclusion and, if that is a fault, the node's last cause.
 func conclusion(r *runbook.Record) string {
 	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
@@ -274,7 +275,7 @@ func conclusion(r *runbook.Record) string {
 	return says
 }
 
-// plainRun does a run as 'calico-probe run' does.
+// plainRun examines a node as 'calico-probe run' does.
 func plainRun(ctx context.Context, client *examine.Client, run examine.Options) (alerts.Report, error) {
 	var whole, text bounded
 	var forms []report.Sink

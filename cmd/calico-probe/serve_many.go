@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookAtMany does one run for alerts about many nodes. It judges all nodes from the API. Probes run on a few nodes in
-// each zone of the nodes in the alerts.
+// lookAtMany starts one run for alerts about many nodes. It judges all nodes from the API. In each zone that has a node
+// in the alerts, it runs probes on a few nodes.
 func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, run examine.Options,
 	job alerts.Job) (alerts.Report, error) {
 	run.Node, run.Via = "", manyVia(run.Via)
@@ -64,7 +64,7 @@ func (all sinks) Event(ev probe.Event) error {
 	return nil
 }
 
-// manyVia returns the access method for many nodes: pod if the methods for one node include it, otherwise api.
+// manyVia returns the access method for many nodes: pod if the methods for one node include pod, otherwise api.
 func manyVia(via string) string {
 	if slices.Contains(strings.Split(via, ","), injector.MethodPod) {
 		return injector.MethodPod
@@ -99,8 +99,8 @@ func manySay(came report.Fleet) string {
 // maxEvents is the maximum number of nodes that get an event about a run over many nodes.
 const maxEvents = 100
 
-// tellEach writes an event on a job's node, or on each node in its alerts. It returns false if it wrote no event: the
-// alerts name no node, or every node had too many events recently.
+// tellEach writes an event on a job's node, or on each node in its alerts. It returns false if it did not write any
+// event, because the alerts do not name a node or every node recently had too many events.
 func tellEach(job alerts.Job, tell func(id, node string) (bool, error)) (written bool, err error) {
 	if !job.Procedure.Many {
 		return tell(job.ID, job.Node)

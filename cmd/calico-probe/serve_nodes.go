@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// nodeNames caches the list of nodes briefly: a burst of alerts causes a lookup for each node.
+// nodeNames caches the list of nodes briefly, because a burst of alerts causes a lookup for each node.
 type nodeNames struct {
 	read    func(context.Context) (map[string]string, error)
 	reading singleflight.Group
@@ -19,14 +19,14 @@ type nodeNames struct {
 	asOf    time.Time
 }
 
-// How long the list is valid. A missing node or a failed list is cached for missingFor only, because a new node is in
-// the list a second later.
+// The time for which the list is valid. A missing node or a failed list is cached only for missingFor, because a new
+// node appears in the list within a second.
 const (
 	namesFor   = 10 * time.Second
 	missingFor = time.Second
 )
 
-// of returns the name of the node with this name or address; "" = not found.
+// of returns the name of the node with this name or address, or "" if there is no such node.
 func (n *nodeNames) of(ctx context.Context, nameOrAddress string) (string, error) {
 	nameOrAddress = nodeName(nameOrAddress)
 	if name, known, err := n.known(nameOrAddress); known {

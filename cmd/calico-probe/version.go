@@ -35,8 +35,8 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-// bare adds the actions without a verb: help and version. It avoids cobra's --version, which prints a template.
-// Templates may call any method, so the linker would keep all methods of the program.
+// bare adds the actions that do not need a verb: help and version. It avoids cobra's --version, which prints a
+// template. A template may call any method, so the linker would keep all of the program's methods.
 func (a *app) bare(root *cobra.Command) {
 	version := root.Flags().Bool("version", false, "same as the verb version")
 	root.Args = func(cmd *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func versions() string {
 	return fmt.Sprintf("calico-probe %s (%s, %s, wire format %d)\nprobe image %s\ntoolbox image %s\n", b.Version, b.Revision, b.Platform, b.Wire, b.Image, b.Toolbox)
 }
 
-// revision returns the recorded commit of this build, or "".
+// revision returns the commit that the build recorded, or "".
 func revision() string {
 	rev := setting("vcs.revision")
 	if rev == "" {

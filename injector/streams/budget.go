@@ -22,21 +22,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// budget bounds the data besides stdout on one attach or exec connection, because client-go keeps the whole error
-// stream in memory. The reader bounds stdout. A quarter of stdout's size is allowed for frames and encryption.
+// budget limits the data other than stdout on one attach or exec connection, because client-go keeps the whole error
+// stream in memory. The code that reads stdout limits stdout. A quarter of stdout's size is allowed for frames and
+// encryption.
 type budget struct {
-	arrived, delivered atomic.Int64 // bytes: in total, and of stdout
+	arrived, delivered atomic.Int64 // bytes: in total, and on stdout
 	end                context.CancelCauseFunc
 }
 
-// maxBeside is the number of bytes that may always arrive besides stdout.
+// maxBeside is the number of bytes, in addition to stdout, that are always allowed.
 const maxBeside = 8 << 20
 
-// errBeside ends a session for good: another connection would deliver the same.
+// errBeside ends a session permanently, because another connection would deliver the same data.
 var errBeside = fmt.Errorf("%w: the connection has more than %d MiB besides the probe's output; the rest is not read",
 	probe.ErrTooMuch, maxBeside>>20)
 
-// came counts arrived bytes. An error means too many bytes, and ends the session.
+// came counts the bytes that arrived. If there are too many, it returns an error, which ends the session.
 func (b *budget) came(n int) error {
 	delivered := b.delivered.Load()
 	if b.arrived.Add(int64(n)) <= maxBeside+delivered+delivered/4 {
@@ -59,8 +60,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// webSocket makes client-go's WebSocket round tripper dial a connection that counts its bytes: client-go has no hook
-// for that.
+// webSocket changes client-go's WebSocket round tripper to dial a connection that counts its bytes, because client-go
+// has no hook for that.
 func (b *budget) webSocket(rt http.RoundTripper) http.RoundTripper {
 	ws, ok := rt.(*websocket.RoundTripper)
 	if !ok { // this round tripper is for another connection
@@ -74,7 +75,7 @@ type countedWebSocket struct {
 	budget *budget
 }
 
-// RoundTrip opens the connection. If the server does not upgrade, the error is an UpgradeFailureError as in client-go.
+// RoundTrip opens the connection. If the server does not upgrade, the error is an UpgradeFailureError, as in client-go.
 func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	header := r.Header.Clone()
 	protocols := header[wsstream.WebSocketProtocolHeader]
@@ -119,7 +120,8 @@ func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// answered returns the error of a server that did not open a WebSocket: the API status, if the server sent one.
+// answered returns the error for a server that did not open a WebSocket. If the server sent an API status, the error is
+// that status.
 func answered(err error, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a partial body is still useful
 	status := metav1.Status{}
@@ -129,7 +131,7 @@ func answered(err error, resp *http.Response) error {
 	return fmt.Errorf("%w (%s): %s", err, resp.Status, probe.OneLine(string(body)))
 }
 
-// maxAnswer is how many bytes of a server's error answer are read.
+// maxAnswer is the maximum number of bytes to read from a server's error response.
 const maxAnswer = 64 << 10
 
 type countedConn struct {
@@ -159,8 +161,8 @@ func (c countedSPDY) NewConnection(resp *http.Response) (spdystream.Connection, 
 	return countedStreams{conn, c.budget}, nil
 }
 
-// briefly is a round tripper that bounds the bodies of responses. Close does not close a body, because that would read
-// it to the end.
+// briefly is a round tripper that limits the size of response bodies. Its bodies' Close does nothing, because closing a
+// body would read it to the end.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {

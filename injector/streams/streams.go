@@ -3,8 +3,8 @@
 //
 //	URL of an attach or exec --> Connect --> stdin, stdout, stderr, until either side ends
 //
-// Connect is its entry point. It does not reconnect and reads no event: package injector does both. client-go keeps the
-// whole error stream in memory. Without the bound a hostile node could fill the client's memory.
+// Connect is its entry point. It does not reconnect or read events: package injector does both. client-go keeps the
+// whole error stream in memory. Without the limit, a hostile node could fill the client's memory.
 package streams
 
 import (
@@ -22,14 +22,14 @@ import (
 )
 
 // Connect connects stdin, stdout and stderr of an attach or exec until either side ends, or until the data besides
-// stdout exceeds a budget. It uses WebSocket, and falls back to SPDY for servers and proxies without WebSocket support,
-// as kubectl does. Above the budget, the error is a probe.ErrTooMuch.
+// stdout exceeds a budget. Like kubectl, it uses WebSocket, and falls back to SPDY for servers and proxies without
+// WebSocket support. If the data exceeds the budget, the error is a probe.ErrTooMuch.
 func Connect(ctx context.Context, config *rest.Config, at *url.URL, in io.Reader, out, errs io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	b := &budget{end: end}
 	counted := rest.CopyConfig(config)
-	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // first wrapper: next to the connection
+	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // the first wrapper is closest to the connection
 	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
 	if err != nil {
 		return fmt.Errorf("opening the connection: %w", err)

@@ -7,9 +7,9 @@
 //	err = server.Stdio(ctx, os.Stdin, os.Stdout)
 //
 // New is the entry point. Only the functions of World connect to nodes and the API. An answer begins with a short
-// summary by calico-probe. A marked block follows: quoted texts of nodes, pods and API objects, which the agent must
-// treat as data. The whole report is a resource, and the tool "result" returns parts of it. No tool repairs anything,
-// runs a command or opens a shell.
+// summary by calico-probe. A marked block follows. It quotes texts from nodes, pods and API objects, and the agent must
+// treat them as data. The whole report is a resource, and the tool "result" returns parts of it. The tools never repair
+// anything, run a command or open a shell.
 package agents
 
 import (
@@ -29,14 +29,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// World has the functions behind the tools. A nil function removes its tool.
+// World has the functions that the tools call. If a function is nil, the server does not offer its tool.
 type World struct {
-	// Probes reports whether pods may be created on nodes. If not, Run and Follow get only access method api, and Mesh
-	// is never called.
+	// Probes reports whether pods may be created on nodes. If it is false, Run and Follow get only the access method api,
+	// and Mesh is never called.
 	Probes bool
-	// Scope returns how many nodes Mesh would place probes on, and in which cluster. It may be nil.
+	// Scope returns the number of nodes on which Mesh would place probes, and the cluster. It may be nil.
 	Scope func(ctx context.Context, nodes []string, selector string) (string, error)
-	// Triage judges nodes by API data and creates nothing: the named nodes, those that match a selector, or all.
+	// Triage judges nodes by API data and creates nothing. It judges the named nodes, the nodes that match a selector, or
+	// all nodes.
 	Triage func(ctx context.Context, nodes []string, selector string) (report.Fleet, error)
 	// Run examines one node.
 	Run func(ctx context.Context, node string, how How) (report.Run, report.Document, error)
@@ -68,7 +69,7 @@ type Server struct {
 	mcp   *mcp.Server
 
 	byHTTP bool     // set before serving
-	secret [32]byte // random for each process: it signs each question, so that an answer cannot serve another question
+	secret [32]byte // random for each process: it signs each question, so an answer is valid for one question only
 
 	serving context.Context //nolint:containedctx // its end cancels every call: the SDK's context of a call outlives it
 	end     context.CancelFunc
@@ -105,7 +106,7 @@ func (s *Server) Keep(run report.Run, doc report.Document) string {
 }
 
 // Stdio serves requests from in on out, until in or ctx ends. It then cancels running calls, and returns after they
-// removed what they created.
+// have removed the objects that they created.
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer s.end()
 	defer context.AfterFunc(ctx, s.end)()
@@ -123,7 +124,7 @@ type nopClose struct{ io.Writer }
 
 func (nopClose) Close() error { return nil }
 
-// turn waits until fewer than maxCalls calls run. The returned function ends the turn.
+// turn waits until fewer than maxCalls calls are running. The returned function ends the turn.
 func (s *Server) turn(ctx context.Context) (func(), error) {
 	select {
 	case s.turns <- struct{}{}:

@@ -60,7 +60,8 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	return checkNodes(in.Node)
 }
 
-// The questions to a person before a tool creates something; "" = no question. The arguments are already checked.
+// These functions return the question to a person before a tool creates something, or "" for no question. The arguments
+// are already checked.
 
 func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {
@@ -85,7 +86,7 @@ func confirmMesh(in nodesArguments) string {
 	return "Place a read-only probe pod on " + where + "? Each probe ends automatically."
 }
 
-// scopeLimit is the time limit for counting the nodes of a question.
+// scopeLimit is the time limit for counting the nodes in a question.
 const scopeLimit = 30 * time.Second
 
 // scopeMesh describes a mesh's nodes for the question; "" if World has no Scope.

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Path is the path of the tools over HTTP.
+// Path is the URL path of the tools over HTTP.
 const Path = "/mcp"
 
 // Limits of HTTP requests.
@@ -28,11 +28,11 @@ const (
 // Front restricts who may use the tools over HTTP, in addition to a token.
 type Front struct {
 	Hosts   []string // allowed Host names, without port; other requests are rejected
-	Origins []string // allowed origins of web pages; requests of other pages are rejected
+	Origins []string // allowed origins of web pages; requests from other pages are rejected
 }
 
-// HTTP serves a listener until ctx ends, without sessions: each request is independent. It then cancels running calls.
-// It returns after they removed what they created, or after stoppedLimit.
+// HTTP serves a listener until ctx ends. It has no sessions: each request is independent. When ctx ends, it cancels
+// running calls. It returns after they have removed the objects that they created, or after stoppedLimit.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, front Front) error {
 	defer s.end()
 	s.byHTTP = true
@@ -70,7 +70,8 @@ func (s *Server) handler(keeper *gate.Keeper, front Front) http.Handler {
 	return front.guard(keeper.Guard(mux, gate.Observer{}))
 }
 
-// fromHeader holds the client's address for the log line of each call. The server overwrites a value from the client.
+// fromHeader is the header with the client's address for the log line of each call. If the client sends this header,
+// the server overwrites it.
 const fromHeader = "Calico-Probe-From"
 
 // guard rejects requests that a foreign web page sends through a browser.

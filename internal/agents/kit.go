@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The arguments of the tools.
+// The arguments that the tools take.
 type (
 	nodesArguments struct {
 		Nodes    []string `json:"nodes,omitempty" jsonschema:"node names; leave out for all nodes"`
@@ -146,8 +146,8 @@ func (s *Server) ofDocument(d report.Document) []string {
 	return append(out, listed("checks with bad results", bad)...)
 }
 
-// known returns a cause or check with its confidence or status, if calico-probe has this ID. It validates because a
-// saved run may contain any text, and Explain also accepts patterns.
+// known returns a cause or check with its confidence or status, if calico-probe has this ID. It validates the ID,
+// because a saved run may contain any text, and Explain also accepts patterns.
 func (s *Server) known(id string, how any) []string {
 	if !plainID.MatchString(id) || s.world.Explain == nil {
 		return nil

@@ -13,12 +13,13 @@ import (
 // maxMessage bounds a line from an agent, in bytes.
 const maxMessage = 4 << 20
 
-// parseError is JSON-RPC's response to an invalid message (section 5.1). The ID is null because the request is unknown.
+// parseError is JSON-RPC's response to an invalid message (section 5.1). The ID is null because the request's ID is
+// unknown.
 const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: the line is not a JSON-RPC message"}}` + "\n"
 
-// messages passes on lines that are valid messages. It drops any other line, such as output of the parent shell, with
-// an error response: the SDK would end the session. It also drops batches, because only protocol version 2025-03-26 has
-// them.
+// messages passes on lines that are valid messages. It answers any other line, such as output from the parent shell,
+// with an error response and drops it, because the SDK would end the session. It also drops batches, because only
+// protocol version 2025-03-26 has them.
 type messages struct {
 	lines *bufio.Reader
 	in    io.Closer
@@ -49,7 +50,7 @@ func (m *messages) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// line returns the next line. From a line that is too long, it returns a part, which is not a valid message.
+// line returns the next line. If the line is too long, it returns a part of it, which is not a valid message.
 func (m *messages) line() ([]byte, error) {
 	var line []byte
 	for {

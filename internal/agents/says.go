@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Limits for the text of an answer, in bytes: less than 2,000 tokens in any common tokenizer, as a test checks.
+// Limits for the text of an answer, in bytes. A test checks that the text has fewer than 2,000 tokens in any common
+// tokenizer.
 const (
 	mostText = 5200
 	mostLine = 500
@@ -48,15 +49,15 @@ var (
 	scheme = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*:(//)?[^\s]*`)
 	www    = regexp.MustCompile(`(?i)\bwww\.`)
 	tag    = regexp.MustCompile(`<([A-Za-z/!?])`)
-	// here matches a URL of this machine, which is harmless as a link. The text after the port must not turn it into
-	// the user part of another host, or into another address.
+	// here matches a URL on this machine, which is harmless as a link. The text after the port must not turn the URL's
+	// host into the user part of another host's URL, or into another address.
 	here = regexp.MustCompile(`^(?i)https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[^\s@]*)?$`)
 	// harmful matches schemes that work without two slashes.
 	harmful = regexp.MustCompile(`(?i)(^|[^\w.+-])(javascript|data|vbscript|mailto|tel|file):(\S)`)
 )
 
 // defang returns foreign text as one line that renders as plain text. Neither Markdown nor HTML readers find a link, an
-// image or an element in it, and no URL remains clickable. It keeps URLs of this machine.
+// image or an element in it, and no URL remains clickable. It keeps URLs on this machine.
 func defang(text string) string {
 	text = probe.Line(text)
 	text = scheme.ReplaceAllStringFunc(text, func(url string) string {
@@ -71,7 +72,7 @@ func defang(text string) string {
 	return tag.ReplaceAllString(text, "‹$1")
 }
 
-// defanged returns a document as JSON data with every text made harmless.
+// defanged returns a document as JSON data, and makes every text in it harmless.
 func defanged(doc any) any {
 	b, err := json.Marshal(doc)
 	if err != nil {

@@ -30,7 +30,7 @@ type kept struct {
 	json  []byte // encoded doc
 }
 
-// How many answers are kept. The oldest answers are dropped first.
+// Limits for the kept answers. The oldest answers are dropped first.
 const (
 	mostKept      = 64
 	mostKeptBytes = 64 << 20
@@ -43,7 +43,8 @@ type store struct {
 	made int
 }
 
-// put keeps an answer and returns a new ID: a fixed word and a number. The ID of a saved run may be any text.
+// put keeps an answer and returns a new ID, which is a fixed word and a number. A saved run's own ID is not used,
+// because it may be any text.
 func (s *store) put(k kept) string {
 	k.json, _ = json.Marshal(defanged(k.doc)) // encoding these types cannot fail
 	return s.add(k)

@@ -20,24 +20,24 @@ import (
 type answer struct {
 	own    []string // in calico-probe's own words
 	quoted []string // texts of nodes, pods and API objects
-	keep   *kept    // the part that tools can show again, nil = nothing
-	short  any      // the document that the result contains, nil = none
+	keep   *kept    // the part that tools can show again; nil = nothing
+	short  any      // the document that the result contains; nil = none
 }
 
 // tool is one tool: its texts and its function.
 type tool[In any] struct {
 	name, title, text string
 	creates           bool // it creates pods on nodes
-	asks              bool // it uses nodes or the API, so it waits for its turn
+	asks              bool // it uses nodes or the API, and so waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
-	check             func(in In) error  // rejects arguments before any question, nil = none
-	confirm           func(in In) string // the question to a person, "" = none
-	// scope adds the number of nodes and their cluster to the question, so that the consent covers all these nodes. nil
-	// = the tool creates few pods.
+	check             func(in In) error  // rejects arguments before any question; nil = none
+	confirm           func(in In) string // the question to a person; "" = none
+	// scope adds the number of nodes and their cluster to the question. The consent then covers all these nodes. nil = the
+	// tool creates few pods.
 	scope func(ctx context.Context, in In) (string, error)
 }
 
-// refusal is an error in calico-probe's own words. Other errors may contain text of a node or the API.
+// refusal is an error in calico-probe's own words. Other errors may contain text from a node or the API.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -51,7 +51,7 @@ func offer[In any](s *Server, t tool[In]) error {
 		Title: t.title, ReadOnlyHint: !t.creates, DestructiveHint: &no, IdempotentHint: !t.asks, OpenWorldHint: &no,
 	}}
 	if t.asks {
-		described.Annotations.OpenWorldHint = &yes // anyone may have written the texts of nodes
+		described.Annotations.OpenWorldHint = &yes // anyone may have written the texts that nodes report
 	}
 	if schema := s.world.Schemas[t.name]; schema != nil {
 		described.OutputSchema = json.RawMessage(schema)
@@ -102,7 +102,7 @@ func offer[In any](s *Server, t tool[In]) error {
 	return nil
 }
 
-// scoped returns the function that completes a call's question.
+// scoped returns a function that returns a call's complete question.
 func (t tool[In]) scoped(ctx context.Context, in In) func() (string, error) {
 	return func() (string, error) {
 		if t.scope == nil {
@@ -158,7 +158,7 @@ func (s *Server) result(a answer, id string) *mcp.CallToolResult {
 	return out
 }
 
-// failed returns an error as a result that the agent can read: in own words, or as quoted text.
+// failed returns an error as a result that the agent can read: in calico-probe's own words, or as quoted text.
 func failed(err error) *mcp.CallToolResult {
 	text := ""
 	if own, ok := errors.AsType[refusal](err); ok {
@@ -169,17 +169,17 @@ func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// agreedKey is the context key for a person's consent to pods on all nodes of the call.
+// agreedKey is the context key for a person's consent to pods on all nodes in the call.
 type agreedKey struct{}
 
-// Agreed reports whether a person agreed to pods on all nodes of this call.
+// Agreed reports whether a person agreed to pods on all nodes in this call.
 func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 
-// confirmed asks the client's user for consent. It returns the question as a result, or whether the user agreed; an
+// confirmed asks the client's user for consent. It returns the question as a result, or whether the user agreed. An
 // error is a refusal. A client on stdin that cannot ask may continue: the user who started this server set
 // --allow-probes. Over HTTP, anyone with a token can be the client, so an unconfirmed request creates nothing. This
-// includes every request of a protocol before 2026-07-28: without sessions, the client's capabilities are unknown, and
-// the server cannot ask.
+// includes every request with a protocol version before 2026-07-28. Without sessions, the client's capabilities are
+// unknown, and the server cannot ask.
 //
 // Consent covers exactly one question. The client returns the question's signature, which covers the tool, the
 // arguments and the number of nodes. With any other signature, the server asks again.

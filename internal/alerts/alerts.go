@@ -3,9 +3,9 @@
 //	webhook -> Alert -> Routes: which procedure -> Cluster.Node: which node -> Job in the store
 //	Job -> Cluster.Look on a worker -> Report in the store -> event on the node, page, metrics
 //
-// New is the entry point. Each node and procedure has one job, and the number of running jobs is limited. Accepted jobs
-// survive a restart. The package does not use Kubernetes directly: a Cluster finds nodes, examines them and writes
-// events.
+// New is the entry point. Each combination of node and procedure has one job. The number of running jobs is limited.
+// Accepted jobs survive a restart. The package does not use Kubernetes directly: a Cluster finds nodes, examines them
+// and writes events.
 package alerts
 
 import (
@@ -16,19 +16,20 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// Cluster has the cluster functions that a Server needs. All honour their context, and are safe for concurrent use.
+// Cluster has the cluster functions that a Server needs. All functions honour their context and are safe for concurrent
+// use.
 type Cluster struct {
 	// Node returns the node with this name or address; "" = no such node.
 	Node func(ctx context.Context, nameOrAddress string) (string, error)
 	// PodNode returns the node of a pod; "" = no such pod, or not scheduled.
 	PodNode func(ctx context.Context, namespace, pod string) (string, error)
-	// Look runs the job's procedure on its node. The job's folder keeps its content if the program is killed. An error
+	// Look runs the job's procedure on its node. If the program is killed, the job's folder keeps its content. An error
 	// means that the procedure could not run.
 	Look func(ctx context.Context, job Job, folder string) (Report, error)
-	// Tell writes a job's result as an event on its node; false = the node got too many events recently. If the program
-	// was killed during a job, Tell may run twice for it.
+	// Tell writes a job's result as an event on its node. It returns false if the node recently got too many events. If
+	// the program is killed during a job, Tell may run twice for that job.
 	Tell func(ctx context.Context, job Job) (bool, error)
-	// Page returns the page for a Report's JSON, possibly of an older version; nil = no pages.
+	// Page returns the page for a Report's JSON, which an older version may have written. nil = no pages.
 	Page func(json []byte) (page.Page, error)
 }
 
@@ -82,7 +83,7 @@ const (
 type Job struct {
 	ID        string    `json:"id"`              // letters, digits and dashes; sorts by time
 	Node      string    `json:"node"`            // ManyNodes for a job over many nodes
-	Nodes     []string  `json:"nodes,omitempty"` // of a job over many nodes: the nodes in its alerts
+	Nodes     []string  `json:"nodes,omitempty"` // for a job over many nodes: the nodes in its alerts
 	Procedure Procedure `json:"procedure"`
 	State     State     `json:"state"`
 	Alerts    []Alert   `json:"alerts"`             // its first alerts, at most maxAlerts
@@ -107,5 +108,5 @@ type Alert struct {
 	odd         string // why the alert is invalid; "" = valid
 }
 
-// key identifies a firing.
+// key returns the key that identifies a firing.
 func (a Alert) key() string { return a.Fingerprint + "@" + a.StartsAt.UTC().Format(time.RFC3339Nano) }

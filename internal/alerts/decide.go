@@ -20,7 +20,7 @@ type assigned struct {
 }
 
 // take handles every alert of a notification. When it returns, accepted alerts are on disk. An error means that
-// Alertmanager must send the notification again; accepted alerts are then recognized.
+// Alertmanager must send the notification again. The alerts that are already accepted are then recognized.
 func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	all := s.place(ctx, n.alerts)
 	s.turn.Lock()
@@ -61,7 +61,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 					p.procedure, p.node, p.err = s.routes.target(ctx, reader, a.Labels)
 					return nil
 				})
-				if crash != nil { // sent again, the alert would crash again
+				if crash != nil { // if sent again, the alert would cause the same crash
 					s.log.Error("an alert hit a bug in this program", "fault", crash.Error())
 					p.err = unmapped("its node was not found: the lookup " + crash.Error())
 				}
@@ -72,12 +72,12 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	return out
 }
 
-// Limits of podNode's cache of pods without a node. Alertmanager sends a notification that timed out again in full;
-// without the cache, it would repeat all lookups and time out again.
+// Limits of podNode's cache of pods without a node. If a notification times out, Alertmanager sends all of it again.
+// Without the cache, all lookups would be repeated, and the notification would time out again.
 const (
 	lostFor = 5 * time.Minute
 	maxLost = 20_000
-	maxPod  = 2 * 253 // the maximum length of a namespace and a pod's name
+	maxPod  = 2 * 253 // the maximum length of a pod's namespace and name
 )
 
 // podNode looks up the node of a pod.
@@ -122,8 +122,8 @@ type decision struct {
 	refused  error           // why Alertmanager must send some alerts again
 }
 
-// decide decides about every alert of a notification and changes nothing itself. beyond is the number of unread alerts.
-// The caller holds turn.
+// decide decides what to do with every alert in a notification, but does not change anything. beyond is the number of
+// unread alerts. The caller holds turn.
 func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
 			refuse(a.err)
-		case a.node == "": // place recognized it, but its job was removed since
+		case a.node == "": // place recognized it, but its job has since been removed
 			refuse(errors.New("the job of an alert was removed meanwhile"))
 		case s.stopping:
 			refuse(errStopping)
@@ -204,7 +204,7 @@ func (s *Server) waitingOf() map[Procedure]int {
 	return waits
 }
 
-// belongs returns the existing job for an alert, or nil. known is the job of the same alert in this notification.
+// belongs returns the existing job for an alert, or nil. known is the job for the same alert in this notification.
 // latest has the jobs that this notification created. had reports whether the alert already had a job.
 func (s *Server) belongs(
 	t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time,
@@ -246,7 +246,7 @@ func (s *Server) reject(t *decision, err error) error {
 	return err
 }
 
-// version returns the notification's copy of a job: one copy for all its alerts.
+// version returns the notification's copy of a job. All alerts in the notification share this copy.
 func (t *decision) version(j *Job) *Job {
 	if j == nil {
 		return nil
@@ -280,7 +280,7 @@ func resolve(j *Job, a Alert) bool {
 	return true
 }
 
-// noted collects the alerts that start nothing.
+// noted collects the alerts that do not start anything.
 type noted struct {
 	list []Unmapped
 	at   map[string]int // index in list, by alert and reason
@@ -327,10 +327,10 @@ func (s *Server) accept(t *decision) error {
 	if err == nil && t.counts[outcomeUnmapped] > 0 {
 		err = s.store.writeUnmapped(t.unmapped)
 	}
-	if err == nil { // firings last: after a restart, a rejected alert must be new
+	if err == nil { // write firings last: after a restart, a rejected alert must count as new
 		if err = s.store.addFirings(t.firings); err != nil {
 			s.mu.Lock()
-			s.appended = moreFirings + 1 // rewrites the file as soon as possible
+			s.appended = moreFirings + 1 // causes a rewrite of the file as soon as possible
 			s.mu.Unlock()
 		}
 	}
@@ -349,7 +349,7 @@ func (s *Server) accept(t *decision) error {
 	for _, f := range t.firings {
 		s.seen[f.Key] = f
 	}
-	defer s.forgetGathered(t.gathered) // no job starts meanwhile, because turn is held
+	defer s.forgetGathered(t.gathered) // no job starts before this, because turn is held
 	s.unmapped = t.unmapped
 	s.appended += len(t.firings)
 	s.mu.Unlock()

@@ -13,7 +13,7 @@ const ManyNodes = "many nodes"
 const (
 	// maxNodes limits the list of nodes in a job. The run examines all nodes anyway.
 	maxNodes = 500
-	// manyWait is how long a run over many nodes waits for more alerts: one outage's alerts arrive within seconds.
+	// manyWait is the time that a run over many nodes waits for more alerts: one outage's alerts arrive within seconds.
 	manyWait = 10 * time.Second
 )
 
@@ -25,7 +25,7 @@ func (j *Job) addNode(node string) {
 }
 
 // manyFor returns the job over many nodes that covers an alert for a node: a waiting job, or a recent job that listed
-// this node; nil = none. The caller holds mu.
+// this node. It returns nil if there is no such job. The caller holds mu.
 func (s *Server) manyFor(node string, now time.Time) *Job {
 	j := s.jobs[s.latest[keyOf(ManyNodes, manyProcedure)]]
 	switch {
@@ -39,7 +39,7 @@ func (s *Server) manyFor(node string, now time.Time) *Job {
 	return j
 }
 
-// manyProcedure is what runs for alerts about many nodes.
+// manyProcedure is the procedure for alerts about many nodes.
 var manyProcedure = Procedure{Profile: string(probe.Standard), Many: true}
 
 // crowd has the nodes of the waiting jobs that one run over many nodes may replace.
@@ -125,10 +125,10 @@ func (s *Server) gather(t *decision, c crowd, now time.Time) {
 			before = append(before, heard{key, many.ID, f.Last})
 		}
 	}
-	t.firings = append(before, t.firings...) // for the same alert, the last firing counts
+	t.firings = append(before, t.firings...) // for the same alert, the last firing in the list counts
 }
 
-// forgetGathered removes the replaced jobs, after the new one is written. The caller holds turn.
+// forgetGathered removes the replaced jobs after the new job is written. The caller holds turn.
 func (s *Server) forgetGathered(ids []string) {
 	for _, id := range ids {
 		if err := s.store.forget(id); err != nil {

@@ -31,7 +31,7 @@ const (
 	healthLimit  = 10 * time.Second // of a health check
 )
 
-// How many request bodies or pages may be in memory at once. Each may need some MB.
+// The maximum numbers of request bodies and pages in memory at once. Each may need a few MB.
 const (
 	maxTaking  = 4
 	maxReading = 4
@@ -39,13 +39,13 @@ const (
 
 // Limits of the health checks.
 const (
-	checkEvery = 5 * time.Second // at most one test of the store in this time, because anyone may send the request
+	checkEvery = 5 * time.Second // test the store at most once in this time, because anyone may send the request
 	silent     = 2 * time.Minute // after this long without a beat, the workers are blocked
 	overdue    = 5 * time.Minute // a job exceeded its limit by this much
 )
 
 // Serve serves requests on l and health checks on health, and runs jobs. When ctx ends, it stops the jobs, and returns
-// after they end.
+// after they have ended.
 func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	server, main := s.access.Server(l, s.Handler(), s.observer())
 	server.ReadTimeout, server.WriteTimeout = gate.HeaderLimit+turnLimit, requestLimit
@@ -62,7 +62,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 		return server.Serve(main)
 	})
 	failedBeside := probe.Async(func() error { return living.Serve(beside) })
-	defer living.Close() // closed last: it reports until then that the server is stopping
+	defer living.Close() // closed last: until then it reports that the server is stopping
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := probe.Async(func() error { s.Run(working); return nil })
@@ -70,7 +70,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	select {
 	case err = <-failed: // an unexpected end
 	case err = <-failedBeside:
-	case crash = <-ended: // without workers, jobs would not run
+	case crash = <-ended: // without workers, jobs do not run
 		ended = nil
 	case <-ctx.Done():
 	}
@@ -92,7 +92,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	return nil
 }
 
-// observer counts what the gate rejects.
+// observer counts the connections and requests that the gate rejects.
 func (s *Server) observer() gate.Observer {
 	return gate.Observer{Refused: s.metrics.unauthorized.Inc, Crowded: s.metrics.crowded.Inc}
 }
@@ -222,7 +222,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
 		return
 	}
-	if err != nil { // the connection may have stalled: the notification is not bad
+	if err != nil { // the connection may have stalled; the notification may be valid
 		answer(http.StatusServiceUnavailable, errors.New("the notification is incomplete"))
 		return
 	}
@@ -243,7 +243,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	answer(http.StatusOK, nil)
 }
 
-// served lists the formats of a report besides the page.
+// served lists the formats in which a report is served, in addition to the page.
 var served = map[string]string{".json": contentTypeJSON, ".md": "text/markdown; charset=utf-8"}
 
 // file serves a report unchanged from the store.

@@ -16,13 +16,13 @@ type Limits struct {
 	RunsPerHour int           // jobs started within any hour; others wait
 	Cooldown    time.Duration // during this time after a job, alerts for the same node and procedure belong to the job
 	Job         time.Duration // time limit of a job
-	Grace       time.Duration // how long running jobs may continue when the program is stopped
+	Grace       time.Duration // time that running jobs may continue after the program is stopped
 
 	// Limits of each run in a job, which Look enforces.
 	Run   time.Duration // limit of the run
 	Start time.Duration // limit of a probe's start; 0 = the default
 	Check time.Duration // limit of each check; 0 = the check's default
-	Peers int           // number of baseline nodes when something is wrong
+	Peers int           // number of baseline nodes if something is wrong
 }
 
 // DefaultLimits returns limits for a small cluster.
@@ -33,7 +33,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// UnmarshalJSON parses limits, with durations such as 90s or 5m. Missing limits keep their value.
+// UnmarshalJSON parses limits, with durations such as 90s or 5m. A limit that is missing in b keeps its value.
 func (l *Limits) UnmarshalJSON(b []byte) error {
 	fields := struct {
 		Many        *int      `json:"many"`

@@ -40,7 +40,7 @@ func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry:     prometheus.NewRegistry(),
 		alerts:       prometheus.NewCounterVec(counter("alerts_total", "Alerts received, by outcome; a repeated alert counts again."), []string{"outcome"}),
-		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): never received.")),
+		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that were never received because Alertmanager left them out of notifications (max_alerts).")),
 		gathered:     prometheus.NewCounter(counter("jobs_gathered_total", "Waiting jobs that became part of one run over many nodes (spec.limits.many).")),
 		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
 		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests rejected because of missing or invalid credentials.")),
@@ -74,7 +74,7 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.alerts, m.truncated, m.gathered, m.requests, m.unauthorized, m.crowded, m.runs,
 		m.duration, m.last, m.nodeEvents, m.storeErrors, info,
 		gauge("jobs_queued", "Jobs waiting.", func() float64 { return float64(s.inState(Queued)) }),
-		gauge("jobs_queued_limit", "Maximum of waiting jobs (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
+		gauge("jobs_queued_limit", "Maximum number of waiting jobs (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs running.", func() float64 { return float64(s.inState(Running)) }),
 		gauge("jobs_running_limit", "Jobs that may run at once (spec.limits.workers).", func() float64 { return float64(s.limits.Workers) }),
 		gauge("rate_limited", "1 while jobs wait because of the hourly limit (spec.limits.runsPerHour).", func() float64 {

@@ -22,7 +22,7 @@ var policy = page.Policy + "; frame-ancestors 'none'"
 // overviewed limits the number of jobs in the overview.
 const overviewed = 100
 
-// maxPaged is the size limit of a report with a page, in bytes of JSON: four pages may be built at once.
+// maxPaged is the largest report that gets a page, in bytes of JSON. Four pages may be built at once.
 const maxPaged = 2 << 20
 
 // at formats a time for pages.
@@ -41,7 +41,7 @@ func labelled(labels map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// took returns how long a finished job took; "" if it is unfinished.
+// took returns a finished job's duration, or "" if the job is unfinished.
 func (j Job) took() string {
 	if j.State != Done || j.Started.IsZero() {
 		return ""
@@ -109,7 +109,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageOf returns the page of a job: its report's page, if any, with the facts of the job.
+// pageOf returns a job's page: its report's page, if there is one, and the facts about the job.
 func (s *Server) pageOf(job Job) page.Page {
 	p, ok := s.stored(job)
 	if !ok {
@@ -127,7 +127,7 @@ func (s *Server) pageOf(job Job) page.Page {
 	return p
 }
 
-// describe adds the facts of a job to its report's page.
+// describe adds the facts about a job to its report's page.
 func (j Job) describe(p *page.Page) {
 	fact := func(name, value string) {
 		if value != "" {
@@ -165,10 +165,10 @@ func (s *Server) stored(job Job) (page.Page, bool) {
 		return page.Page{}, false
 	}
 	p, err := s.cluster.Page(b)
-	return p, err == nil // errors and reports of other versions have no page
+	return p, err == nil // errors, and reports from other versions, have no page
 }
 
-// read returns a job's report; nil = none.
+// read returns a job's report, or nil if there is none.
 func (s *Server) read(job Job, suffix string) []byte {
 	if job.State != Done {
 		return nil

@@ -20,7 +20,7 @@ const (
 	Kind       = "AlertRoutes"
 )
 
-// Routes map alerts to procedures, and have the limits.
+// Routes map alerts to procedures, and contain the limits.
 type Routes struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -39,7 +39,7 @@ type RoutesSpec struct {
 	Limits Limits  `json:"limits,omitzero"`
 }
 
-// Route applies to alerts that match all its matchers; exactly one of Runbook, Profile and Many is set.
+// Route applies to alerts that match all of its matchers. Exactly one of Runbook, Profile and Many is set.
 type Route struct {
 	Match   []string `json:"match"`             // same syntax as in Alertmanager: alertname=~"Kube.*"
 	Runbook string   `json:"runbook,omitempty"` // name of a runbook
@@ -58,15 +58,15 @@ const (
 	labelNamespace = "namespace"
 )
 
-// defaultNodeLabels returns the labels that identify an alert's node, for a route without such labels. The pod precedes
-// the instance: an alert of kube-state-metrics is about the pod in its labels, and its instance is kube-state-metrics
+// defaultNodeLabels returns the labels that identify an alert's node if a route does not list any. The pod precedes the
+// instance: an alert from kube-state-metrics is about the pod in its labels, and its instance is kube-state-metrics
 // itself.
 func defaultNodeLabels() []string {
 	return []string{"node", "kubernetes_node", "nodename", labelPod, labelInstance}
 }
 
-// ParseRoutes parses the configuration file. It may use the names in runbooks and profiles. Missing limits come from
-// DefaultLimits.
+// ParseRoutes parses the configuration file. The file may use only the names in runbooks and profiles. Missing limits
+// come from DefaultLimits.
 func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 	r := Routes{Spec: RoutesSpec{Limits: DefaultLimits()}}
 	if err := yaml.UnmarshalStrict(b, &r); err != nil {
@@ -113,7 +113,8 @@ type Answer struct {
 	Runbook  string
 }
 
-// RoutesFor returns the routes if there is no configuration file: from the alerts that runbooks declare, in this order.
+// RoutesFor returns the routes if there is no configuration file. It creates them from the alerts that runbooks
+// declare, in this order.
 func RoutesFor(answers []Answer) (Routes, error) {
 	r := Routes{APIVersion: APIVersion, Kind: Kind, Spec: RoutesSpec{Limits: DefaultLimits()}}
 	for _, a := range answers {
@@ -155,7 +156,7 @@ func (r Route) matches(alert map[string]string) bool {
 	return true
 }
 
-// unmapped is why an alert starts nothing.
+// unmapped is the reason why an alert does not start anything.
 type unmapped string
 
 func (u unmapped) Error() string { return string(u) }
@@ -174,8 +175,8 @@ func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) 
 	return Procedure{Runbook: route.Runbook, Profile: route.Profile}, node, err
 }
 
-// nodeOf finds an alert's node. It stops at a label with an unknown node: another node would mislead. It continues
-// after the label of a deleted pod.
+// nodeOf finds an alert's node. If a label has an unknown node, it stops, because another label's node would be
+// misleading. If a label has a deleted pod, it continues with the next label.
 func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (string, error) {
 	lost := ""
 	for _, label := range r.Node {

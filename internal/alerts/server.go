@@ -22,11 +22,11 @@ const (
 	maxAlerts   = 200 // of one job
 	maxLabelled = 10  // of these, how many keep their labels
 	maxUnmapped = 200
-	maxAttempts = 3 // a job must not kill the program forever
+	maxAttempts = 3 // a job must not crash the program again and again
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
 	beatEvery   = 10 * time.Second
-	// cleanUp is how long a stopped job may take to remove what it created.
+	// cleanUp is the time limit for a stopped job to remove the objects that it created.
 	cleanUp = 20 * time.Second
 )
 
@@ -36,7 +36,7 @@ const (
 	outcomeSame     = "deduplicated" // part of an existing or earlier job
 	outcomeUnmapped = "unmapped"     // starts nothing; the page shows why
 	outcomeResolved = "resolved"
-	outcomeRejected = "rejected" // not accepted now: Alertmanager must send it again
+	outcomeRejected = "rejected" // not accepted yet: Alertmanager must send it again
 )
 
 func outcomes() []string {
@@ -59,7 +59,7 @@ type Server struct {
 	taking  chan struct{} // a slot for each notification that is being read
 	reading chan struct{} // a slot for each page that is being sent
 
-	// turn is held while jobs change in memory and in the store, so that both agree. mu is held to read or change
+	// turn is held while jobs change in memory and in the store, which keeps both consistent. mu is held to read or change
 	// memory, but never during a disk write.
 	turn     sync.Mutex
 	beat     atomic.Int64 // when the workers last ran, in seconds
@@ -78,7 +78,7 @@ type Server struct {
 	unmapped []Unmapped        // latest last
 	stopping bool
 	lost     map[[2]string]time.Time // pods without a node, and when they were looked up
-	held     time.Time               // do not try the store before this time
+	held     time.Time               // do not try to write the store before this time
 }
 
 // start records that a job was started.
@@ -181,8 +181,8 @@ func (s *Server) add(j Job) {
 	}
 }
 
-// How long a firing is remembered after it was last received, and how many firings. Alertmanager repeats a firing alert
-// every few hours (repeat_interval). A burst of jobs removes reports sooner.
+// The time for which a firing is remembered after it was last received, and the maximum number of firings. Alertmanager
+// repeats a firing alert every few hours (repeat_interval). A burst of jobs removes reports sooner.
 const (
 	firingFor   = 7 * 24 * time.Hour
 	heardAgain  = 12 * time.Hour // until a repeated firing is written again
@@ -190,8 +190,8 @@ const (
 	moreFirings = 10_000 // extra lines in the file beyond maxFirings before it is rewritten
 )
 
-// compact forgets firings that are too old or too many, and rewrites the file. The caller holds turn, or is the only
-// user of the server.
+// compact forgets old and surplus firings, and rewrites the file. The caller holds turn, or is the only user of the
+// server.
 func (s *Server) compact(now time.Time) error {
 	s.mu.Lock()
 	list := slices.SortedFunc(maps.Values(s.seen), func(a, b heard) int { return a.Last.Compare(b.Last) })
@@ -212,8 +212,8 @@ func (s *Server) compact(now time.Time) error {
 	return nil
 }
 
-// jobOf returns the job of a firing, and whether it ever had a job: that may be forgotten. An incomplete job does not
-// count after a while: an alert that keeps firing gets another job. The caller holds mu.
+// jobOf returns a firing's job, and whether the firing ever had a job, which may be forgotten. After a while an
+// incomplete job no longer counts, so an alert that keeps firing gets another job. The caller holds mu.
 func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 	f, had := s.seen[a.key()]
 	j := s.jobs[f.Job]

@@ -34,7 +34,8 @@ const (
 	partial       = ".partial-" // prefix of a file that is being written
 )
 
-// openStore opens or creates a folder, and locks it for this process: two servers would run each other's jobs.
+// openStore opens or creates a folder, and locks it for this process. Otherwise two servers would run each other's
+// jobs.
 func openStore(dir string) (_ *store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -57,7 +58,7 @@ func openStore(dir string) (_ *store, err error) {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 	}
-	for _, sub := range []string{".", folderJobs, folderReports} { // partial files remain after a kill
+	for _, sub := range []string{".", folderJobs, folderReports} { // a killed program leaves partial files behind
 		left, err := filepath.Glob(filepath.Join(dir, sub, partial+"*"))
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -166,14 +167,14 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 	return out, nil
 }
 
-// sound reports whether a loaded job is valid, as the workers assume.
+// sound reports whether a loaded job is valid. The workers rely on this.
 func (j Job) sound() bool {
 	state := slices.Contains([]State{Queued, Running, Done}, j.State)
 	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 &&
 		(j.State != Done || slices.Contains(verdicts(), j.Verdict))
 }
 
-// tidy removes folders of jobs that need none.
+// tidy removes the folders of jobs that no longer need one.
 func (s *store) tidy(needed func(id string) bool) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, folderWork))
 	if err != nil {
@@ -193,7 +194,7 @@ func (s *store) tidy(needed func(id string) bool) error {
 type heard struct {
 	Key  string    `json:"key"` // of the alert
 	Job  string    `json:"job"`
-	Last time.Time `json:"last"` // when it was last received
+	Last time.Time `json:"last"` // time of the last notification
 }
 
 // addFirings appends firings durably. If a write fails, it tries to remove the incomplete part.
@@ -235,7 +236,7 @@ func (s *store) rewriteFirings(list []heard) error {
 	return s.sync(".")
 }
 
-// firings returns the firings on disk, latest last, without incomplete lines.
+// firings returns the firings on disk, latest last. It skips incomplete lines.
 func (s *store) firings() ([]heard, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, fileFirings))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -260,7 +261,7 @@ func (s *store) writeReport(id string, r Report) error {
 	return s.sync(folderReports)
 }
 
-// read returns a report; fs.ErrNotExist if the job has no report, or it was removed.
+// read returns a report. It returns fs.ErrNotExist if the job has no report or the report was removed.
 func (s *store) read(id, suffix string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, folderReports, id+suffix))
 	if err != nil {
@@ -281,7 +282,7 @@ func (s *store) work(id string) (string, error) {
 // doneWith removes the work folder of a finished job.
 func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.dir, folderWork, id)) }
 
-// forget removes a job. It removes the report first, so that no report remains without a job.
+// forget removes a job. It removes the report first, because a report must not exist without a job.
 func (s *store) forget(id string) error {
 	if err := s.doneWith(id); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -300,7 +301,7 @@ func (s *store) forget(id string) error {
 type Unmapped struct {
 	Alert  Alert     `json:"alert"`
 	Reason string    `json:"reason"`
-	Times  int       `json:"times"` // how often Alertmanager sent it
+	Times  int       `json:"times"` // number of times that Alertmanager sent it
 	Last   time.Time `json:"last"`
 }
 

@@ -31,7 +31,7 @@ const (
 	contentTypeJSON = "application/json"
 )
 
-// notified has the needed fields of an alert as Alertmanager posts it. New releases may add fields.
+// notified has those fields of Alertmanager's alerts that are needed. New releases may add fields.
 type notified struct {
 	Status      string            `json:"status"`
 	Labels      map[string]string `json:"labels"`
@@ -43,7 +43,7 @@ type notified struct {
 // notice is a parsed notification.
 type notice struct {
 	alerts    []Alert
-	beyond    int   // number of alerts beyond the maximum, minus the one that represents them
+	beyond    int   // number of alerts beyond the maximum, without the alert that represents them
 	truncated int64 // number of alerts that the receiver's max_alerts left out
 }
 
@@ -61,7 +61,8 @@ func parse(b []byte) (notice, error) {
 	return n, nil
 }
 
-// decode decodes one alert at a time. Decoding all tiny alerts at once would need a hundred times the size of the body.
+// decode decodes one alert at a time. If a body contains only tiny alerts, decoding all of them at once would need a
+// hundred times the body's size.
 func decode(dec *json.Decoder) (n notice, version string, err error) {
 	if err := opens(dec, '{'); err != nil {
 		return notice{}, "", err

@@ -25,11 +25,12 @@ func (s *Server) inState(state State) int {
 	return n
 }
 
-// share returns the part of a limit that one procedure may use. The rest is reserved for other procedures: crashing
-// pods everywhere must not delay the job for a NotReady node.
+// share returns the part of a limit that one procedure may use. The rest is reserved for other procedures: many
+// crashing pods must not delay the job for a NotReady node.
 func share(limit int) int { return limit - limit/4 }
 
-// limited returns until when the hourly limit blocks jobs of a procedure; zero = a job may start. The caller holds mu.
+// limited returns the time until which the hourly limit blocks a procedure's jobs. Zero = a job may start. The caller
+// holds mu.
 func (s *Server) limited(p Procedure, now time.Time) time.Time {
 	for len(s.starts) > 0 && now.Sub(s.starts[0].at) >= time.Hour {
 		s.starts = s.starts[1:]
@@ -52,7 +53,8 @@ func (s *Server) limited(p Procedure, now time.Time) time.Time {
 	return until
 }
 
-// heldUp returns until when the limit blocks all waiting jobs; zero = the limit blocks no job. The caller holds mu.
+// heldUp returns the time until which the limit blocks all waiting jobs. Zero = at least one job is not blocked. The
+// caller holds mu.
 func (s *Server) heldUp(now time.Time) (until time.Time) {
 	for _, j := range s.jobs {
 		if j.State != Queued {
@@ -69,9 +71,9 @@ func (s *Server) heldUp(now time.Time) (until time.Time) {
 	return until
 }
 
-// next returns the job to start now, or when to look again; zero = when woken. It prefers the procedure with the fewest
-// starts within the hour, and its oldest job. A job during which the program ended runs alone: it may have crashed the
-// program, and must not interrupt other jobs. The caller holds mu.
+// next returns the job to start now, or the time at which to look again. Zero = when woken. It prefers the procedure
+// with the fewest starts within the hour, and that procedure's oldest job. If the program ended during a job, that job
+// runs alone, because it may have crashed the program and must not interrupt other jobs. The caller holds mu.
 func (s *Server) next(now time.Time) (*Job, time.Time) {
 	busy, alone := map[string]bool{}, false
 	for _, j := range s.jobs {
@@ -113,8 +115,8 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	return next, soon
 }
 
-// Run runs jobs until ctx ends. Running jobs may then continue for the grace period. After that they are stopped and
-// queued for the next start. Run returns when all jobs have ended.
+// Run runs jobs until ctx ends. Running jobs may then continue for the grace period. After that Run stops them and
+// queues them for the next start. Run returns when all jobs have ended.
 func (s *Server) Run(ctx context.Context) {
 	var all probe.Workers
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -160,7 +162,7 @@ func (s *Server) Run(ctx context.Context) {
 	select {
 	case err := <-ended:
 		crashed(err)
-	case <-time.After(cleanUp): // on disk they are running, so the next start queues them
+	case <-time.After(cleanUp): // on disk they are still running, so the next start queues them
 		s.log.Error("jobs do not end: the objects that they created expire automatically")
 	}
 }
@@ -282,7 +284,7 @@ func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 	return report, nil
 }
 
-// Size limits for a stored report: a node that reports endlessly must not fill the store.
+// Size limits for a stored report. A node that sends endless results must not fill the store.
 const (
 	MaxJSON     = 8 << 20
 	maxMarkdown = 2 << 20
@@ -297,7 +299,7 @@ func (r *Report) bound() {
 	}
 }
 
-// tell returns why the node got no event; "" = it got one.
+// tell returns why the node did not get an event, or "" if it got an event.
 func (s *Server) tell(ctx context.Context, job Job) string {
 	if job.Procedure.Many && len(job.Nodes) == 0 {
 		return "no alert names a node"
@@ -305,7 +307,7 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
 	written := false
-	err := probe.Recovered(func() (err error) { // the result is kept, even if this panics
+	err := probe.Recovered(func() (err error) { // the result is kept even if this panics
 		written, err = s.cluster.Tell(ctx, job)
 		return err
 	})
@@ -366,7 +368,7 @@ func (s *Server) prune(now time.Time) {
 			delete(s.latest, key)
 		}
 		delete(s.owed, id)
-		if j.Verdict == Incomplete { // its alerts may get another job
+		if j.Verdict == Incomplete { // the job's alerts may get another job
 			again = true
 			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
 		}

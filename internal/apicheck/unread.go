@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// How many policies a policy check lists, and how many pods of each policy.
+// The maximum number of policies that a policy check lists, and of pods for each policy.
 const (
 	MaxPolicies = 10
 	MaxPods     = 20
@@ -23,7 +23,7 @@ const (
 // write access to the object can write any text.
 func Message(s string) string { return cmp.Or(probe.Quoted(s), "no message") }
 
-// Unread is the result of a check that needs a missing part of the Snapshot. err must not be nil.
+// Unread returns the result of a check that needs a missing part of the Snapshot. err must not be nil.
 func Unread(err error) probe.Result {
 	if right, named := apierror.Lacking(err); named && apierrors.IsForbidden(err) {
 		return probe.Found(probe.Unknown, "%s", right).With(facts.LacksRight, right)
@@ -34,7 +34,8 @@ func Unread(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// SkipDenied is the result of a failed optional read: skip if the user lacks the right, else unknown.
+// SkipDenied returns the result for a failed optional read: skip if the user does not have the right, otherwise
+// unknown.
 func SkipDenied(err error) probe.Result {
 	r := Unread(err)
 	if cluster.Denied(err) {
@@ -43,7 +44,7 @@ func SkipDenied(err error) probe.Result {
 	return r
 }
 
-// UnreadOf is like Unread, but skips Calico objects in a separate etcd.
+// UnreadOf is like Unread, but returns skip if the Calico objects are in a separate etcd.
 func UnreadOf(what string, err error) probe.Result {
 	if errors.Is(err, cluster.ErrInEtcd) {
 		return probe.Found(probe.Skip, "%s %v", what, err)

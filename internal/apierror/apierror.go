@@ -1,5 +1,5 @@
-// Package apierror describes errors of the API client to users: one line each, with what to do. It asks the API
-// nothing.
+// Package apierror describes errors of the API client to users: one line each, with what to do. It does not query the
+// API.
 package apierror
 
 import (
@@ -24,8 +24,8 @@ type Sentence interface {
 	Sentence()
 }
 
-// Explain turns an API client error into one line for the user: what was tried, why it failed, and what to do. It puts
-// any other error on one line.
+// Explain turns an API client error into one line for the user: what was tried, why it failed, and what to do. It
+// formats any other error as one line.
 func Explain(err error) string {
 	var unreachable *url.Error
 	switch {
@@ -64,14 +64,14 @@ func Explain(err error) string {
 	return probe.OneLine(err.Error())
 }
 
-// Forbidden names the missing permission, and the API server's message.
+// Forbidden returns the missing permission and the API server's message.
 func Forbidden(err error) string {
 	right, _ := Lacking(err)
 	return right + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors
 }
 
-// Refused returns the user named in an API server's refusal, "" if the text names no user. Only a plain name may be
-// used in a command.
+// Refused returns the user named in an API server's refusal, or "" if the text does not name a user. It returns only a
+// plain name, because the name may be used in a command.
 func Refused(text string) string {
 	if who := whoLacks.FindStringSubmatch(text); who != nil {
 		return who[1]
@@ -84,7 +84,7 @@ var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 // cannot matches the API server's description of a missing permission.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"(?: in API group "[\w.-]*")?( in the namespace "([\w.-]+)")?`)
 
-// Lacking returns the missing permission in words, and reports whether the API server named it.
+// Lacking returns the missing permission in words. It also reports whether the API server named the permission.
 func Lacking(err error) (right string, named bool) {
 	switch of := cannot.FindStringSubmatch(err.Error()); {
 	case of == nil:

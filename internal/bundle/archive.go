@@ -16,7 +16,7 @@ type Bundle struct {
 	At    time.Time
 	Files []File
 	Runs  []Found
-	Gaps  []string // what was not collected, and why
+	Gaps  []string // what was not collected, and the reasons
 }
 
 // A File is one file of a bundle, with a list of its objects.
@@ -26,18 +26,18 @@ type File struct {
 	Objects []Object
 }
 
-// An Object is one API object or one run in a File, with what was redacted in it.
+// An Object is one API object or one run in a File, with its redactions.
 type Object struct {
 	Name    string
 	Removed []Removal
 }
 
-// A Removal is a redaction in one object, by a rule.
+// A Removal is a redaction that a rule made in one object.
 type Removal struct{ Rule, What string }
 
 func (b *Bundle) add(f File) { b.Files = append(b.Files, f) }
 
-// left is the number of redactions.
+// left returns the number of redactions.
 func (b *Bundle) left() int {
 	n := 0
 	for _, f := range b.Files {
@@ -51,7 +51,7 @@ func (b *Bundle) left() int {
 // most is the maximum size of all files together.
 const most = 64 << 20
 
-// tooLargeError reports a bundle above the maximum size.
+// tooLargeError reports that a bundle is above the maximum size.
 type tooLargeError struct{ size int }
 
 func (e tooLargeError) Error() string {

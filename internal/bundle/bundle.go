@@ -1,13 +1,13 @@
-// Package bundle makes the archive for support: saved runs, their reports, and the API objects behind their causes,
-// without secrets and private data.
+// Package bundle creates the archive for support: saved runs, their reports, and the API objects behind their causes,
+// without secrets or private data.
 //
 //	b, err := bundle.Make(given)  // the whole archive, in memory
-//	b.List(stdout)                // its content, and what was redacted in each object
+//	b.List(stdout)                // its content, and the redactions in each object
 //	err = b.Write(file)
 //
 // keptOf lists the kept fields of each kind, and rules describes the redactions. The layout follows troubleshoot.sh's
-// support bundles, so that their tools can read it. The caller collects the API objects: this package does not use the
-// API.
+// support bundles, so troubleshoot.sh's tools can read it. The caller collects the API objects: this package does not
+// use the API.
 package bundle
 
 import (
@@ -28,12 +28,12 @@ type Given struct {
 	At      time.Time
 	Runs    []report.Saved
 	Objects []cluster.Objects
-	Version *version.Info // of the API server, nil = unknown
-	Own     []string      // the namespaces of Calico's and Kubernetes' own pods
-	Gaps    []string      // what the caller did not collect, and why
+	Version *version.Info // version of the API server; nil = unknown
+	Own     []string      // the namespaces with Calico's and Kubernetes' own pods
+	Gaps    []string      // what the caller did not collect, and the reasons
 }
 
-// isID reports whether an ID is safe in a folder name.
+// isID reports whether an ID is safe to use in a folder name.
 var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
 
 // Make builds a bundle in memory.
@@ -54,7 +54,7 @@ func Make(g Given) (*Bundle, error) {
 	return b, b.fits()
 }
 
-// versionFile marks the archive as a support bundle, for tools that read this format.
+// versionFile marks the archive as a support bundle. Tools that read this format need it.
 func versionFile() []byte {
 	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
 }

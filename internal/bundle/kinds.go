@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// fields are the names of kept fields, which also apply to each item of a list. nil = all.
+// fields are the names of kept fields. If a field is a list, the names apply to each item. nil = all fields.
 type fields map[string]fields
 
-// kept parses paths into fields. A path keeps everything below it.
+// kept parses paths into fields. Everything below a path is also kept.
 func kept(paths string) fields {
 	out := fields{}
 	for path := range strings.FieldsSeq(paths) {
@@ -48,7 +48,7 @@ const (
 		"terminationGracePeriodSeconds nodeSelector affinity tolerations readinessGates schedulingGates"
 	podStatus = "phase conditions message reason hostIP hostIPs podIP podIPs startTime qosClass nominatedNodeName"
 	container = "name ports resources"
-	// of a container's status, without fields that describe its content
+	// fields of a container's status, without those that describe its content
 	containerStatus = "name state lastState ready restartCount started"
 )
 
@@ -60,7 +60,7 @@ const (
 	ownStatus = "image imageID"
 )
 
-// podPaths are the kept fields of a pod.
+// podPaths returns the kept fields of a pod.
 func podPaths(own bool) string {
 	spec, status := container, containerStatus
 	if own {
@@ -70,24 +70,24 @@ func podPaths(own bool) string {
 		below("status.initContainerStatuses", status)
 }
 
-// ownSpec are the kept fields of a container of Calico or Kubernetes.
+// ownSpec returns the kept fields of one of Calico's or Kubernetes' own containers.
 func ownSpec() string {
 	return container + " " + ownContainer + below("livenessProbe", ownProbe) + below("readinessProbe", ownProbe) +
 		below("startupProbe", ownProbe)
 }
 
-// specPaths are the kept fields of a pod's spec.
+// specPaths returns the kept fields of a pod's spec.
 func specPaths(at, container string) string {
 	return below(at, podSpec) + below(at+".containers", container) + below(at+".initContainers", container)
 }
 
-// fromElsewhere are the fields that name the source of an environment variable's value.
+// fromElsewhere returns the fields that name the source of an environment variable's value.
 func fromElsewhere() fields {
 	return kept("fieldRef resourceFieldRef configMapKeyRef secretKeyRef")
 }
 
-// keptOf returns the kept fields of a resource's objects. own = the namespace belongs to Calico or Kubernetes. Objects
-// of unlisted resources keep only their metadata.
+// keptOf returns the kept fields of a resource's objects. own is true if the namespace belongs to Calico or Kubernetes.
+// Objects of unlisted resources keep only their metadata.
 func keptOf(resource string, own bool) fields {
 	switch resource {
 	case "nodes":
@@ -118,20 +118,21 @@ func keptOf(resource string, own bool) fields {
 	return kept(metadata)
 }
 
-// annotationDomains are the domains of annotations that Kubernetes and Calico set.
+// annotationDomains returns the domains of annotations that Kubernetes and Calico set.
 func annotationDomains() []string {
 	return []string{"projectcalico.org", "cni.projectcalico.org", "kubernetes.io", "node.alpha.kubernetes.io",
 		"node.kubernetes.io", "volumes.kubernetes.io", "calico-probe.io"}
 }
 
-// keptAnnotation reports whether the value of an annotation is kept. projectcalico.org/metadata is not: it repeats the
-// metadata of another object, with any annotations of its author.
+// keptAnnotation reports whether the value of an annotation is kept. It is false for projectcalico.org/metadata, which
+// repeats another object's metadata with any annotations that the object's author set.
 func keptAnnotation(name string) bool {
 	domain, _, found := strings.Cut(name, "/")
 	return found && slices.Contains(annotationDomains(), domain) && name != "projectcalico.org/metadata"
 }
 
-// keptSetting reports whether the value of a ConfigMap key is kept: only the keys from Calico's manifests.
+// keptSetting reports whether the value of a ConfigMap key is kept. Only values of keys from Calico's manifests are
+// kept.
 func keptSetting(name string) bool {
 	return slices.Contains([]string{
 		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade",
@@ -141,7 +142,7 @@ func keptSetting(name string) bool {
 }
 
 // keptVariable reports whether the value of an environment variable is kept. Kept variables configure Calico or
-// kube-proxy, or locate the API server, the datastore or the node.
+// kube-proxy, or contain the location of the API server, the datastore or the node.
 func keptVariable(name string) bool {
 	if strings.HasPrefix(name, "FELIX_") || strings.HasPrefix(name, "CALICO_") {
 		return true

@@ -50,7 +50,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	for i, item := range of.Items {
 		namespace := item.GetNamespace()
 		if of.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0 {
-			odd++ // the namespace becomes the name of a file
+			odd++ // the namespace becomes a file name
 			continue
 		}
 		kept, out, long, err := bounded(item.Object, keptOf(of.Resource, slices.Contains(own, namespace)))
@@ -58,7 +58,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 			return err
 		}
 		if size += long; size > largestKind {
-			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, because all together exceed %d MiB", of.Resource, len(of.Items)-i,
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, because all of them together exceed %d MiB", of.Resource, len(of.Items)-i,
 				len(of.Items), largestKind>>20))
 			break
 		}
@@ -79,7 +79,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	return nil
 }
 
-// bounded redacts an object. Of an object that is too large it keeps only the name. It returns the size in bytes.
+// bounded redacts an object. If the object is too large, it keeps only the name. It also returns the size in bytes.
 func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Removal, size int, err error) {
 	kept, out = redacted(object, keeps)
 	text, err := json.Marshal(kept)
@@ -98,7 +98,8 @@ func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Re
 // isCustom reports whether a resource is a custom resource.
 func isCustom(of cluster.Objects) bool { return strings.HasSuffix(of.Group, "projectcalico.org") }
 
-// fileOf returns the path of objects: by resource for built-in resources, else by resource and group.
+// fileOf returns the path of objects. It names built-in resources by resource, and other resources by resource and
+// group.
 func fileOf(of cluster.Objects, namespace string) string {
 	name := of.Resource
 	if isCustom(of) {
@@ -107,7 +108,8 @@ func fileOf(of cluster.Objects, namespace string) string {
 	return path.Join(resourcesFolder, name, namespace) + ".json"
 }
 
-// listed encodes objects: built-in resources as a List like the API's, custom resources as plain objects.
+// listed encodes objects. It encodes built-in resources as a List, as the API does, and custom resources as plain
+// objects.
 func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
 	if isCustom(of) {
 		return indented(items)

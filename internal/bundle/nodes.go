@@ -11,11 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxNodes is the maximum number of nodes with objects in a bundle.
+// maxNodes is the maximum number of nodes whose objects are in a bundle.
 const maxNodes = 20
 
-// Nodes returns the nodes with objects in a bundle: first the examined nodes, worst first, then other nodes that
-// answered. It also returns what was omitted.
+// Nodes returns the nodes whose objects are in a bundle: first the examined nodes, worst first, then other nodes that
+// answered. It also returns a description of what was omitted.
 func Nodes(all []report.Saved) (nodes, gaps []string) {
 	var runs []report.Run
 	for _, saved := range all {
@@ -26,7 +26,7 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 	add := func(name string) {
 		switch {
 		case name == "" || slices.Contains(nodes, name):
-		case len(validation.IsDNS1123Subdomain(name)) > 0: // the name goes into a request
+		case len(validation.IsDNS1123Subdomain(name)) > 0: // the name is used in a request
 			odd++
 		default:
 			nodes = append(nodes, name)
@@ -58,7 +58,7 @@ func badness(run report.Run) int {
 	return slices.Index(report.Verdicts(), run.Verdict.Word)
 }
 
-// Elsewhere returns the cluster of a run if it differs from the cluster at an address, else "".
+// Elsewhere returns a run's cluster if it differs from the cluster at the given address, otherwise "".
 func Elsewhere(all []report.Saved, server string) string {
 	for _, saved := range all {
 		for _, begun := range begins(saved) {

@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// code quotes foreign text in Markdown so that it cannot act as markup.
+// code quotes foreign text in Markdown. The quoted text cannot act as markup.
 func code(text string) string {
 	return "`" + strings.ReplaceAll(probe.Line(text), "`", "'") + "`"
 }
 
-// readme describes a bundle's content, its redactions and how to read it.
+// readme returns a text about a bundle's content, its redactions and how to read it.
 func (b *Bundle) readme() []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "# %s\n\nCreated by calico-probe %s, %s. Texts of nodes, pods and objects are quoted verbatim: "+
@@ -67,7 +67,7 @@ func contents() []struct{ begins, ends, file, is string } {
 	}
 }
 
-// RulesTable is the table of rules in Markdown.
+// RulesTable returns the table of rules in Markdown.
 func RulesTable() string {
 	var w strings.Builder
 	fmt.Fprint(&w, "| rule | redacted | kept |\n|---|---|---|\n")
@@ -77,7 +77,7 @@ func RulesTable() string {
 	return w.String()
 }
 
-// redactions lists the redactions of each object, and counts them by rule.
+// redactions lists each object's redactions, and counts the redactions by rule.
 func (b *Bundle) redactions() []byte {
 	var w bytes.Buffer
 	counts := map[string]int{}
@@ -111,7 +111,7 @@ func writeObjects(w io.Writer, all []Object, most int) {
 	}
 }
 
-// summary is an object's redactions in one line: by rule, each item once.
+// summary returns an object's redactions in one line, sorted by rule, with each item once.
 func summary(all []Removal) string {
 	if len(all) == 0 {
 		return "nothing redacted"
@@ -131,7 +131,7 @@ func summary(all []Removal) string {
 	return strings.Join(out, "; ")
 }
 
-// listedObjects is how many objects of a file List shows.
+// listedObjects is the maximum number of objects that List shows for a file.
 const listedObjects = 40
 
 // List writes the content of a bundle: its files with their objects, the redactions, and what was not collected.
@@ -164,7 +164,7 @@ func (b *Bundle) about(w io.Writer) {
 	for i, gap := range b.Gaps {
 		fmt.Fprintf(table, "%s\t%s\n", cmp.Or(map[int]string{0: "not collected:"}[i], " "), probe.Line(gap))
 	}
-	_ = table.Flush() // into a buffer, so it cannot fail
+	_ = table.Flush() // writes to a buffer, so it cannot fail
 }
 
 // size formats a number of bytes.

@@ -184,7 +184,7 @@ func (r *redacting) arguments(v any, path string) any {
 	return out
 }
 
-// readMost is the number of bytes read of a text.
+// readMost is the maximum number of bytes to read from a text.
 const readMost = 64 << 10
 
 // text redacts the text of a field.
@@ -205,7 +205,7 @@ func (r *redacting) text(text, name, path string) string {
 	return r.bounded(text, path)
 }
 
-// free reports whether a field contains free text, which anyone may have written.
+// free reports whether a field contains free text. Anyone may have written such text.
 func free(name string) bool {
 	return slices.Contains([]string{"message", "cni_network_config", "net-conf.json", "CNI_NETWORK_CONFIG"}, name)
 }
@@ -218,7 +218,8 @@ func (r *redacting) bounded(text, path string) string {
 	return probe.Plain(probe.Cut(text, maxText))
 }
 
-// namesSecret reports whether a name suggests a secret value. The name of a Secret object is not secret.
+// namesSecret reports whether a field's name suggests that the value is secret. The name of a Secret object is not
+// secret.
 func namesSecret(name string) bool {
 	return probe.NamesSecret(name) && !strings.HasSuffix(name, "secretName")
 }

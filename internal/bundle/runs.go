@@ -24,7 +24,7 @@ type Found struct {
 	several bool
 }
 
-// forms lists the files created from each run. Formats that this program lacks are skipped.
+// forms lists the files to create from each run. Formats that this program does not have are skipped.
 func forms() []struct{ format, file, suffix string } {
 	return []struct{ format, file, suffix string }{
 		{"ndjson", "run", ".ndjson"}, {"json", "report", ".json"}, {"markdown", "report", ".md"}, {"html", "report", ".html"},
@@ -49,8 +49,8 @@ func (b *Bundle) addRuns(all []report.Saved) error {
 	return nil
 }
 
-// addRun adds the files of one run. It computes causes and reports from the redacted run, so that replaying the run
-// gives the same result.
+// addRun adds the files of one run. It computes causes and reports from the redacted run, so a replay of that run has
+// the same result.
 func (b *Bundle) addRun(saved report.Saved) error {
 	saved.Runs = slices.Clone(saved.Runs)
 	var in []Object
@@ -104,7 +104,7 @@ func (b *Bundle) addRun(saved report.Saved) error {
 	return nil
 }
 
-// replay sends a saved run to sinks, and computes its causes again.
+// replay sends a saved run to sinks, and recomputes its causes.
 func replay(saved report.Saved, sinks []report.Sink) error {
 	all := report.SinkFunc(func(ev probe.Event) error {
 		for _, s := range sinks {
@@ -147,7 +147,7 @@ func (f *Found) Event(ev probe.Event) error {
 	return nil
 }
 
-// String is the run's result in one line.
+// String returns the run's result in one line.
 func (f *Found) String() string {
 	of, causes := f.Node, strings.Join(f.Causes, ", ")
 	if f.several {
@@ -159,8 +159,8 @@ func (f *Found) String() string {
 	return fmt.Sprintf("%s: %s, %s", of, f.Word, causes)
 }
 
-// masked redacts unmistakable secrets in a run. Checks already omit the secrets that they recognize. masked covers
-// places where no check looks for secrets.
+// masked redacts unmistakable secrets in a run. Checks already omit the secrets that they recognize. masked covers the
+// places where checks do not look for secrets.
 func masked(run *report.Run) ([]Removal, error) {
 	var out []Removal
 	events := make([]probe.Event, 0, len(run.Events))
@@ -182,8 +182,8 @@ func masked(run *report.Run) ([]Removal, error) {
 	return out, nil
 }
 
-// cleaned returns a value without unmistakable secrets, and how many texts contained one. It examines unencoded texts:
-// JSON escapes some characters, which would hide the start of a word.
+// cleaned returns a value without unmistakable secrets, and how many texts contained one. It examines unencoded texts,
+// because JSON escapes some characters and would hide the start of a word.
 func cleaned[T any](v T) (clean T, count int, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 // A Target is the output file of a bundle. Until it is complete, it has a temporary name.
 type Target struct{ f *os.File }
 
-// Reserve creates the file under its temporary name in a folder, readable only by its owner. If the folder is not
-// writable, a run thus fails before any request.
+// Reserve creates the file under its temporary name in a folder. Only the owner can read the file. If the folder is not
+// writable, a run fails before it sends a request.
 func Reserve(folder string) (*Target, error) {
 	f, err := os.CreateTemp(folder, ".calico-probe-bundle-*.tmp")
-	if pe, is := errors.AsType[*fs.PathError](err); is { // without the temporary name
+	if pe, is := errors.AsType[*fs.PathError](err); is { // omit the temporary name
 		err = pe.Err
 	}
 	if err != nil {

@@ -99,10 +99,10 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 	}}, nil
 }
 
-// weights maps words to the weights of clues.
+// weights maps the words for weights to the weights of clues.
 var weights = map[string]int{"proof": diagnose.Proof, "strong": diagnose.Strong, "hint": diagnose.Hint, "shows": 0}
 
-// readClues reads clues, each a weight, a selection and an optional condition: "proof held if lease and not pods".
+// readClues reads clues. Each has a weight, a selection and an optional condition: "proof held if lease and not pods".
 func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error) {
 	var clues []func(s scope) []diagnose.Clue
 	for _, text := range list {
@@ -142,8 +142,8 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 	}, nil
 }
 
-// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT..." or "each SELECTION". The last covers only the results
-// that the selection finds.
+// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT..." or "each SELECTION". The last form covers only the
+// results that the selection finds.
 func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, error) {
 	var covers []func(s scope) []diagnose.Cover
 	for _, text := range list {
@@ -211,7 +211,7 @@ var types = map[string]func(string) diagnose.Arg{
 // argsFunc returns values for the names in a fix.
 type argsFunc = func(s scope) map[string]diagnose.Arg
 
-// readArgs reads the values that a fix uses, and "@NAME: VALUE..." for several related values.
+// readArgs reads the values that a fix uses. "@NAME: VALUE..." stands for several related values.
 func (m *matcher) readArgs(args map[string]string) ([]argsFunc, error) {
 	var out []argsFunc
 	for name, typed := range args {
@@ -244,13 +244,13 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 var (
 	// standIn matches one or two words in capitals that replace a malformed value in a command.
 	standIn = regexp.MustCompile(`^[A-Z]+(?:[:/=][A-Z]+)?$`)
-	// constant matches literal text that a file may insert into a command: it has no special meaning in a shell.
+	// constant matches literal text that a file may insert into a command. Such text has no special meaning in a shell.
 	constant = regexp.MustCompile(`^[A-Za-z0-9._:/=@,-]+(?: [A-Za-z0-9._:/=@,-]+)*$`)
 )
 
 // readArg reads "TYPE VALUE", where VALUE is a template. TYPE is a type name, or "own" for constant text. In
-// "name:WORD" and "word:WORD", WORD replaces a malformed value in a command. In "unsure:WORD", for values that only the
-// node reports, WORD always replaces the value.
+// "name:WORD" and "word:WORD", WORD replaces a malformed value in a command. "unsure:WORD" is for values that only the
+// node reports: in a command, WORD always replaces the value.
 func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 	kind, template, found := strings.Cut(typed, " ")
@@ -291,7 +291,7 @@ func areNames(text, word string) bool {
 	return diagnose.IsName(text)
 }
 
-// isWord reports whether a text is a plain word. If its stand-in is KEY=VALUE, a label is valid, too.
+// isWord reports whether a text is a plain word. If its stand-in is KEY=VALUE, it may also be a label.
 func isWord(text, word string) bool {
 	if strings.Contains(word, "=") {
 		text = strings.Replace(text, "=", "", 1)
@@ -299,7 +299,7 @@ func isWord(text, word string) bool {
 	return diagnose.IsWord(text)
 }
 
-// parsed returns the number in a text, 0 if it has none.
+// parsed returns the number in a text, or 0 if the text is not a number.
 func parsed(text string) float64 {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {

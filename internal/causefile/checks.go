@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// CheckWords are a check's texts for people.
+// CheckWords holds a check's texts for people.
 type CheckWords struct {
 	Asks string // the question in one line
-	Doc  string // why it matters, what each answer means, what usually breaks it: one line per paragraph
+	Doc  string // why it matters, what each answer means and what usually breaks it: one line per paragraph
 }
 
 // readChecks reads the texts of checks by ID, from the files checks/ID.md of a folder. Each has a heading and a text.

@@ -39,7 +39,7 @@ func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 	return m.match, nil
 }
 
-// match is the function that the engine calls.
+// match returns the cases that hold. The engine calls it.
 func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
 	s := scope{f, map[string][]diagnose.Finding{}}
 	m.findAll(s, m.names)
@@ -55,7 +55,7 @@ func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// trace returns what each selection found, and which cases hold.
+// trace returns the findings of each selection, and which cases hold.
 func (m *matcher) trace(f diagnose.Findings) []diagnose.Step {
 	s := scope{f, map[string][]diagnose.Finding{}}
 	m.findAll(s, m.names)
@@ -93,7 +93,7 @@ func (m *matcher) findAll(s scope, names []string) {
 	}
 }
 
-// readFind reads the selections, each after the selections that it refers to.
+// readFind reads the selections. It reads each selection after those that it refers to.
 func (m *matcher) readFind(find map[string]alternatives) error {
 	left := slices.Sorted(maps.Keys(find))
 	for _, name := range left {
@@ -187,7 +187,7 @@ func (m *matcher) readCase(c caseData) (func(s scope) ([]diagnose.Case, bool), e
 	}, nil
 }
 
-// dependents returns the selections after the given one. If they refer to it, they use the finding of the case.
+// dependents returns the selections after the given selection. If one of them refers to it, it uses the case's finding.
 func (m *matcher) dependents(each string) []string {
 	i := slices.Index(m.names, each)
 	if i < 0 {

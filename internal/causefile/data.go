@@ -13,14 +13,14 @@ type front struct {
 	Compares bool
 	TracedBy string `yaml:"traced-by"`
 	Runbooks []string
-	Advice   string // the name of a shared advice, "" = the file's own
+	Advice   string // the name of a shared advice; "" = the file's own
 
 	RefutedBy []string `yaml:"refuted-by"`
 	Wants     []string
 	RuledOut  []string `yaml:"ruled-out"`
 	Explains  []string
 
-	Fix   string   // the name of a shared fix, "" = the file's own
+	Fix   string   // the name of a shared fix; "" = the file's own
 	Fixes []string // shared fixes that a match in Go uses for some cases
 	Find  map[string]alternatives
 	Words map[string]wordList
@@ -29,7 +29,7 @@ type front struct {
 
 // caseData is one case of a match in a file, with its additions.
 type caseData struct {
-	Each     string // a selection: one case for each of its findings
+	Each     string // a selection: each of its findings makes one case
 	If       string
 	About    string
 	Peer     string
@@ -43,7 +43,7 @@ type caseData struct {
 // alsoData is an addition to a case.
 type alsoData struct {
 	If       string
-	Instead  string // replaces the sentence; "says" extends it
+	Instead  string // replaces the sentence, while "says" extends it
 	moreData `yaml:",inline"`
 }
 
@@ -75,5 +75,5 @@ type clueList []string
 // UnmarshalYAML reads one text, or a list of them.
 func (c *clueList) UnmarshalYAML(n *yaml.Node) error { return (*alternatives)(c).UnmarshalYAML(n) }
 
-// wordList maps values to the words that replace them in a sentence, with "other" for all other values.
+// wordList maps values to the words that replace them in a sentence. The key "other" stands for all other values.
 type wordList map[string]string

@@ -1,5 +1,5 @@
-// Package causefile reads causes from Markdown, one file per cause. A file holds the cause's texts and, if data
-// suffices, its match.
+// Package causefile reads causes from Markdown, one file per cause. A file holds the cause's texts and, unless its
+// match needs code, also its match.
 //
 //	bird-probe.md ─ front matter ─▶ what the engine must know: layer, what it explains, the match
 //	              ├ # heading ────▶ title, and below it the doc
@@ -7,7 +7,8 @@
 //
 // Must reads this program's causes, and Theirs reads an operator's folder. Only the client links this package. A
 // package of internal/subject passes its embedded files, and a Go function for each match that needs code. This package
-// judges nothing: it turns a match into a function for internal/diagnose, of the same type as a match in Go.
+// does not judge results: it turns a match into a function for internal/diagnose. Matches in Go have the same function
+// type.
 //
 // A match is a list of cases over named selections of findings:
 //

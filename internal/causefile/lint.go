@@ -56,7 +56,7 @@ func Lint(rule *diagnose.Rule, known Known) []error {
 	return bad
 }
 
-// lintArgs requires a value for each name in a fix, and reports unused values.
+// lintArgs reports names in a fix that have no value, and values that are not used.
 func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	var bad []error
 	for name := range named {
@@ -72,8 +72,8 @@ func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	return bad
 }
 
-// lintForeign returns what a foreign file must not contain: command substitution, and terminal control characters, even
-// as YAML escapes.
+// lintForeign returns an error for anything that a foreign file must not contain: command substitution, and terminal
+// control characters, even as YAML escapes.
 func lintForeign(text string, rule *diagnose.Rule) []error {
 	var bad []error
 	for i, r := range text {
@@ -96,7 +96,7 @@ func lintForeign(text string, rule *diagnose.Rule) []error {
 	return bad
 }
 
-// hasControls reports whether a decoded value of the front matter contains a control character.
+// hasControls reports whether a decoded value in the front matter contains a control character.
 func hasControls(head []byte) bool {
 	var root yaml.Node
 	if yaml.Unmarshal(head, &root) != nil {

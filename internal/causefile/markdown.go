@@ -14,8 +14,8 @@ type document struct {
 	head  []byte // the front matter, YAML
 	title string
 	doc   string               // one line per paragraph
-	tips  string               // the advice, "" = none
-	fixes map[string]probe.Fix // by name, "" for the default fix
+	tips  string               // the advice; "" = none
+	fixes map[string]probe.Fix // by name; the default fix has the name ""
 }
 
 // Headings and words with a meaning in a file.
@@ -29,7 +29,7 @@ const (
 	touches     = "Touches: "
 )
 
-// maxFile is the size limit of a file in bytes. Our largest file has a tenth of it.
+// maxFile is the size limit of a file in bytes. Our largest file is a tenth of this size.
 const maxFile = 64 << 10
 
 // parse splits a cause's file into its parts.
@@ -100,7 +100,7 @@ func split(text string) []string {
 	return blocks
 }
 
-// fixName matches the heading of a fix: the default one, or a named one that some cases use.
+// fixName matches the heading of a fix: the default fix, or a named fix that some cases use.
 var fixName = regexp.MustCompile(`^## Fix(?:: ([a-z0-9]+(?:-[a-z0-9]+)*))?$`)
 
 // parseFixes reads the fixes at the end of a file.
@@ -127,7 +127,7 @@ func parseFixes(blocks []string) (map[string]probe.Fix, error) {
 	return fixes, nil
 }
 
-// parseFix reads the blocks of one fix: a sentence, commands, conditions with their commands, and what it touches.
+// parseFix reads the blocks of one fix: a sentence, commands, conditions with their commands, and what the fix touches.
 func parseFix(blocks []string) (probe.Fix, error) {
 	var fix probe.Fix
 	commands := &fix.Manifest // receives the next fenced block

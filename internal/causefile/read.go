@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readFolder returns the causes in a folder's Markdown files, sorted by file name. code has the matches in Go, by cause
-// ID.
+// readFolder returns the causes in a folder's Markdown files, sorted by file name. code maps cause IDs to matches in
+// Go.
 func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
@@ -48,7 +48,7 @@ func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.
 	return rules, errors.Join(bad...)
 }
 
-// Must returns the causes in embedded files. It panics on a file that cannot be read; a test reads every file.
+// Must returns the causes in embedded files. It panics if a file cannot be read. A test reads every file.
 func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 	rules, err := readFolder(files, shared, code)
 	if err != nil {
@@ -60,7 +60,7 @@ func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 // ruleID matches the valid IDs of causes.
 var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// readCause returns the cause in one file. code is its match in Go, nil if the file has cases.
+// readCause returns the cause in one file. code is its match in Go, or nil if the file has cases.
 func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
 		return nil, fmt.Errorf("%q is not an ID: use lower-case words joined by dashes, at most 40 characters", id)
@@ -148,7 +148,7 @@ func (d document) advice(name string, shared Shared) (string, error) {
 	return named, nil
 }
 
-// Advice reads the advice shared by causes: headings "## Advice: NAME", each with one paragraph.
+// Advice reads the advice that causes share. Each has a heading "## Advice: NAME" and one paragraph.
 func Advice(text string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range slices.Chunk(split(text), 2) {
@@ -161,7 +161,7 @@ func Advice(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// Fixes reads the fixes shared by causes, below the headings "## Fix: NAME".
+// Fixes reads the fixes that causes share. They are below the headings "## Fix: NAME".
 func Fixes(text string) (map[string]probe.Fix, error) { return parseFixes(split(text)) }
 
 // oneLine formats a YAML parser error on one line.

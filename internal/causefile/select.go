@@ -11,19 +11,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// matcher is a parsed match: its selections in the order of their evaluation, and its cases.
+// matcher is a parsed match. It holds the selections, in the order in which they are evaluated, and the cases.
 type matcher struct {
 	names   []string
 	find    map[string][]selection
 	cases   []func(s scope) ([]diagnose.Case, bool)
 	further []bool            // for each case: if it holds, also try the cases below
-	texts   map[string]string // source text: of selections by name, of cases by number
+	texts   map[string]string // source texts: selections by name, cases by number
 	shared  Shared
 	words   map[string]wordList
 	rule    *diagnose.Rule
 }
 
-// selection returns findings of a scope.
+// selection returns findings from a scope.
 type selection func(s scope) []diagnose.Finding
 
 // statuses maps words to predicates on the status of a result.
@@ -40,7 +40,7 @@ func is(want probe.Status) func(probe.Status) bool {
 	return func(s probe.Status) bool { return s == want }
 }
 
-// word matches a word of a selection, which may have a part in single quotes.
+// word matches a word of a selection. Part of the word may be in single quotes.
 var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 
 // everyCheck in a selection stands for all checks. The condition check=ID narrows it.
@@ -91,7 +91,8 @@ func (m *matcher) selection(text string) (selection, error) {
 	}, nil
 }
 
-// onePer returns the first finding for each value of a key: one case per peer, not one per result.
+// onePer returns the first finding for each value of a key, for example to get one case per peer instead of one per
+// result.
 func onePer(key string, of []diagnose.Finding) []diagnose.Finding {
 	seen := map[string]bool{}
 	return diagnose.Keep(of, func(r diagnose.Finding) bool {
@@ -155,7 +156,7 @@ func ofOthers(f diagnose.Findings, of SelectionFunc, args []string) []diagnose.F
 	return out
 }
 
-// arguments splits words before the first condition.
+// arguments splits words into the arguments and the rest, which begins at the first condition.
 func arguments(words []string) (args, rest []string) {
 	i := slices.IndexFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "first:") || strings.HasPrefix(w, "once:") || isCondition(w)
@@ -254,7 +255,7 @@ func compareNumber(key, operator, right string, names []string) (condition, erro
 	}, nil
 }
 
-// guard reports whether a case, or an addition, holds.
+// guard reports whether a case or an addition holds.
 type guard func(s scope) bool
 
 // readIf reads "held, not pods, this or that": which selections must have findings, and which must be empty.

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Match returns the cases of a rule for the findings. It is written in Go for rules that data cannot express.
+// A Match returns a rule's cases for the findings. It is written in Go if data cannot express the rule.
 type Match = func(diagnose.Findings) []diagnose.Case
 
 // Functions that files refer to by name. They return findings, weighted findings, or covered results.
@@ -17,7 +17,7 @@ type (
 	CoverFunc     = func(f diagnose.Findings, args ...string) []diagnose.Cover
 )
 
-// Args supplies several related values of a fix.
+// Args supplies several related values for a fix.
 type Args struct {
 	Names []string
 	Of    func(f diagnose.Findings, args ...string) map[string]diagnose.Arg

@@ -39,7 +39,7 @@ func (t text) in(s scope) string {
 	return b.String()
 }
 
-// whole evaluates the text in a scope, "" if one of its values is empty.
+// whole evaluates the text in a scope. It returns "" if one of the values is empty.
 func (t text) whole(s scope) string {
 	for _, p := range t {
 		if p.value && p.show(s) == "" {
@@ -49,8 +49,8 @@ func (t text) whole(s scope) string {
 	return t.in(s)
 }
 
-// parseTexts parses the values in conditions and arguments, and removes quotes around words. {node} is the diagnosed
-// node: results from other nodes may be about it.
+// parseTexts parses the values in conditions and arguments, and removes quotes around words. {node} is always the
+// diagnosed node, because results from other nodes may be about it.
 func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
@@ -171,7 +171,8 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 	}, nil
 }
 
-// matched returns the part of a text that a pattern or its first group matches, such as a name in a foreign message.
+// matched returns the part of a text that a pattern or the pattern's first group matches, such as a name in a foreign
+// message.
 func matched(pattern *regexp.Regexp, text string) string {
 	if found := pattern.FindStringSubmatch(text); found != nil {
 		return found[min(1, len(found)-1)]
@@ -193,7 +194,7 @@ var formats = map[string]func(v any, argument string) string{
 	"after":   func(v any, cut string) string { _, out, _ := strings.Cut(plainValue(v), cut); return out },
 	"first":   firstOf,
 	"joined":  joinedBy,
-	// plural is a number and a noun: 1 pod, 3 pods.
+	// plural formats a number and a noun: 1 pod, 3 pods.
 	"plural": func(v any, noun string) string { return diagnose.CountOf(number(v), noun) },
 }
 
@@ -205,7 +206,7 @@ func joinedBy(v any, by string) string {
 	return plainValue(v)
 }
 
-// separator is the separator of a list in a sentence: a comma, or with "joined" another mark or word.
+// separator returns the separator of a list in a sentence: a comma or, for the format "joined", another mark or word.
 func separator(format, by string) string {
 	switch {
 	case format != "joined":

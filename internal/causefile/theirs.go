@@ -19,8 +19,8 @@ const (
 	maxFaults = 20 // maximum number of listed mistakes
 )
 
-// Theirs returns the causes in an operator's folder. They are only data, checked by the linter and by the rules for
-// foreign texts. The error has a line for each mistake.
+// Theirs returns the causes in an operator's folder. They contain only data. The linter and the rules for foreign texts
+// check them. The error has a line for each mistake.
 func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 	return rules, errors.Join(bad...)
 }
 
-// brief formats a mistake on one line of bounded length, without terminal control characters.
+// brief formats a mistake as one line of limited length, without terminal control characters.
 func brief(fault error) string {
 	const most = 200
 	line := probe.OneLine(fault.Error())
@@ -115,7 +115,7 @@ func markdownIn(root *os.Root, dir string) ([]string, error) {
 
 // readFile reads a regular file within the folder, up to maxFile.
 func readFile(root *os.Root, name string) (string, error) {
-	info, err := root.Stat(name) // before opening it: a pipe would block
+	info, err := root.Stat(name) // before opening the file, because opening a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
 	}

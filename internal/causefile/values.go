@@ -16,7 +16,7 @@ type scope struct {
 	found map[string][]diagnose.Finding
 }
 
-// fields are the names of a finding's fields besides its facts.
+// fields are the names of a finding's fields other than its facts.
 var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "firstword", "lastword", "family"}
 
 // valueOf returns a field of a finding by its name, or one of its facts.
@@ -60,7 +60,7 @@ func numberOf(r diagnose.Finding, key string) (float64, bool) {
 	return n, ok
 }
 
-// empty reports whether a value is an empty text or list, which checks also send.
+// empty reports whether a value is an empty text or list. Checks also send empty values.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -101,7 +101,7 @@ func contains(v any, text string) bool {
 
 func unquoted(text string) string { return strings.ReplaceAll(text, "'", "") }
 
-// firstValue returns the first value that is not empty among keys between bars.
+// firstValue returns the first value that is not empty. keys has the keys, separated by bars.
 func firstValue(r diagnose.Finding, keys string) any {
 	for key := range strings.SplitSeq(keys, "|") {
 		if v, _ := valueOf(r, key); !empty(v) {
@@ -111,7 +111,7 @@ func firstValue(r diagnose.Finding, keys string) any {
 	return nil
 }
 
-// plainValue formats a value for a sentence: a number without fraction, a list with commas.
+// plainValue formats a value for a sentence: a number without a fraction, a list with commas.
 func plainValue(v any) string {
 	switch v := v.(type) {
 	case nil:

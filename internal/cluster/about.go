@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// probed holds what a probe checks in the cluster beside its own node.
+// probed holds what a probe checks in the cluster in addition to its own node.
 type probed struct {
 	pods     Read[[]corev1.Pod]   // one running workload pod on each of a few nodes
 	Services Read[[]probe.Target] // one TCP Service with ready endpoints: its addresses, and its port on these nodes
 	Typha    Read[Typha]
 }
 
-// readProbed starts reading p. more names further nodes for the Service's targets.
+// readProbed starts reading p. more contains further nodes for the Service's targets.
 func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, more []corev1.Node, env environment,
 	all *probe.Workers,
 ) {
@@ -30,7 +30,7 @@ func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, m
 	p.Typha.start(ctx, all, func(ctx context.Context) (Typha, error) { return c.readTypha(ctx, env) })
 }
 
-// ReadShared reads, for About, what all probes on the nodes of a Survey from ReadAll check.
+// ReadShared reads the targets that all probes on the nodes of a Survey from ReadAll check. About needs them.
 func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -41,7 +41,7 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 		}
 	}
 	var nodes []corev1.Node
-	for _, n := range spread(fit, Sampled+1) { // the node itself may be among these
+	for _, n := range spread(fit, Sampled+1) { // the node itself may be one of these
 		nodes = append(nodes, *n)
 	}
 	calico, _ := s.anyCalico()
@@ -56,8 +56,8 @@ func AboutChecks() []string {
 		facts.CheckDNSService)
 }
 
-// About returns the snapshot of one node from a Survey by ReadAll and ReadShared, with the targets for a probe on the
-// node. It makes one list call for the node's pods, and reads why pods wait. The snapshot answers AboutChecks.
+// About returns one node's snapshot from a Survey by ReadAll and ReadShared, with the targets for a probe on the node.
+// It makes one list call for the node's pods, and reads the reasons why pods wait. The snapshot answers AboutChecks.
 func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -47,7 +47,8 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return v, nil
 }
 
-// Whoami returns the user's name from the API server; "" if it reports no name: the resource is new in Kubernetes 1.28.
+// Whoami returns the user's name from the API server. It returns "" if the server does not report a name, because the
+// resource is new in Kubernetes 1.28.
 func (c *Client) Whoami(ctx context.Context) string {
 	r, err := c.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

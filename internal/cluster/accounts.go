@@ -12,7 +12,7 @@ import (
 
 // CalicoAccount is one of Calico's ServiceAccounts in the API.
 type CalicoAccount struct {
-	Of   string // its owner: one of the words of facts.AccountOf
+	Of   string // its owner: one of the words for facts.AccountOf
 	Who  account
 	Read Read[metav1.ObjectMeta]
 }

@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kubelet checks its containers every second, and then reports to the API server.
+// Waiting times: the kubelet checks its containers every second, and then reports to the API server.
 const (
 	tellingTakes = 3 * time.Second
 	betweenLooks = 500 * time.Millisecond
 )
 
-// Again returns a new snapshot as soon as the API reports a changed container state in the calico-node pod, nil if
-// nothing changes within 3 seconds. It reads only that pod and the time again.
+// Again returns a new snapshot as soon as the API reports a changed container state in the calico-node pod, or nil if
+// nothing changes within 3 seconds. It rereads only that pod and the time.
 func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
 	defer cancel()
@@ -41,8 +41,8 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return nil, nil
 }
 
-// Unrenewed returns the snapshot at the present time if the kubelet is late to renew its lease. It returns nil if the
-// lease cannot be read, or was renewed, as on a slow node.
+// If the kubelet is late to renew its lease, Unrenewed returns the snapshot at the current time. It returns nil if the
+// lease cannot be read or was renewed, as on a slow node.
 func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	before := s.Lease.Value
 	if before == nil || before.Spec.RenewTime == nil {
@@ -64,7 +64,7 @@ func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	return &now
 }
 
-// sameContainers reports whether two readings of a pod show the same container states. nil = no pod.
+// sameContainers reports whether two reads of a pod show the same container states. nil = no pod.
 func sameContainers(a, b *corev1.Pod) bool {
 	if a == nil || b == nil {
 		return a == b

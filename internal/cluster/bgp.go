@@ -35,7 +35,7 @@ type peering struct {
 	Configs Read[Specs] // of BGPConfigurations: default, node.NAME
 }
 
-// Unread returns why the resources are incomplete, nil if they are complete.
+// Unread returns why the resources are incomplete, or nil if they are complete.
 func (p peering) Unread() error { return cmp.Or(p.Configs.Err, p.Peers.Err) }
 
 // Port returns the port configured for BIRD on a node; 0 = not configured.
@@ -54,7 +54,7 @@ type Speaker struct {
 	Node    *corev1.Node
 	addrs   []netip.Addr
 	as      string
-	cluster string // a route reflector's cluster ID, "" on other nodes
+	cluster string // a route reflector's cluster ID; "" on other nodes
 	port    int
 }
 
@@ -62,8 +62,8 @@ func (s Speaker) speaks(to netip.Addr) bool {
 	return slices.ContainsFunc(s.addrs, func(a netip.Addr) bool { return a.Is4() == to.Is4() })
 }
 
-// Sessions collects targets as confd collects peers: one for each address and port, and the first one wins (confd,
-// updatePeersV1).
+// Sessions collects targets as confd collects peers: one for each address and port. The first target for an address and
+// port wins (confd, updatePeersV1).
 type Sessions struct {
 	Own     Speaker
 	secret  bool   // sessions added now have a password
@@ -108,7 +108,7 @@ func (l *Sessions) addNode(scope string, peer Speaker, wanted func(netip.Addr) b
 }
 
 // SessionTargets returns the BGP sessions that confd configures on a node from the API's data, and why some are
-// missing. It omits peers among the node's own workloads, which come and go with pods.
+// missing. It omits peers that are the node's own workloads, because those come and go with pods.
 func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if err := s.Peering.Unread(); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func speakersOf(s *Survey) []Speaker {
 	return out
 }
 
-// bgpPeers returns the BGPPeers in confd's order: global peers precede node-specific peers.
+// bgpPeers returns the BGPPeers in confd's order, in which global peers precede node-specific peers.
 func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	globalAS := s.Peering.GlobalAS()
 	var peers []peer
@@ -175,8 +175,8 @@ func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	return peers, errors.Join(errs...)
 }
 
-// AddPeers adds the sessions that BGPPeers create on a node: sessions that it opens, and sessions that other nodes open
-// to it.
+// AddPeers adds the sessions that BGPPeers create on a node: sessions that the node opens, and sessions that other
+// nodes open to it.
 func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
@@ -194,7 +194,7 @@ func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
 	}
-	// The other node peers back, unless the BGPPeer disables that.
+	// The other node also peers with this node, unless the BGPPeer disables that.
 	for _, p := range peers {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
@@ -226,14 +226,14 @@ type peer struct {
 	name, scope string
 	here        []Speaker             // the nodes that should have this peer
 	there       []Speaker             // the nodes that the BGPPeer selects as peers
-	behind      []Speaker             // the nodes behind its peerIP
+	behind      []Speaker             // the nodes that have its peerIP
 	addr        netip.Addr            // its peerIP
 	port        int                   //
 	as          string                // the expected AS of the peer
 	wanted      func(netip.Addr) bool // families
-	secret      bool                  // there is a password
+	secret      bool                  // the session has a password
 	filters     string                // names of its BGPFilters
-	oneSided    bool                  // a separate resource configures the other end
+	oneSided    bool                  // another resource configures the other end
 }
 
 func peerOf(name string, spec map[string]any, all []Speaker, globalAS string) (peer, error) {
@@ -307,8 +307,8 @@ func matching(all []Speaker, text string) ([]Speaker, error) {
 	return out, nil
 }
 
-// textOfAS returns an AS number in plain form. Resources hold a number, or a text such as "64512" or "1.10"; "" and 0
-// mean no AS number.
+// textOfAS returns an AS number in plain form. Resources hold a number, or a text such as "64512" or "1.10". "" and 0
+// mean that there is no AS number.
 func textOfAS(v any) string {
 	switch v := v.(type) {
 	case int64:
@@ -331,7 +331,7 @@ func textOfAS(v any) string {
 	return ""
 }
 
-// idlePeers returns the BGPPeers that create no session, each with the reason.
+// idlePeers returns the BGPPeers that do not create a session, each with the reason.
 func idlePeers(s *Survey, all []Speaker) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.Peering.Peers.Value)) {

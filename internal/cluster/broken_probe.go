@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// BrokenProbe is a probe or hook that cannot succeed: its command is missing, or lacks a flag.
+// BrokenProbe is a probe or hook that cannot succeed, because its command is missing or does not support one of its
+// flags.
 type BrokenProbe struct {
 	container string
 	kind      string // one of the Probe words of package facts
@@ -31,7 +32,7 @@ var (
 var probeKinds = map[string]string{"Liveness": facts.ProbeLiveness, "Readiness": facts.ProbeReadiness,
 	"Startup": facts.ProbeStartup}
 
-// BrokenIn returns the broken probe or hook in the kubelet's last event about one, nil if there is no such event.
+// BrokenIn returns the broken probe or hook from the kubelet's last event about one, or nil if there is no such event.
 func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
 	var out *BrokenProbe
 	for i := range events {
@@ -54,8 +55,8 @@ func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
 	return out
 }
 
-// explains reports whether a broken probe concerns the present run of a container, or ended the previous run. An older
-// event is history.
+// explains reports whether a broken probe concerns a container's current run, or ended the previous run. An older event
+// is history.
 func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	if b == nil || b.container != c.Name {
 		return false
@@ -67,7 +68,7 @@ func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	return last != nil && !b.at.Before(last.StartedAt.Time) && now.Sub(last.FinishedAt.Time) < Recent
 }
 
-// killLoop is the minimum number of restarts of a container that is killed in a loop.
+// killLoop is the number of restarts from which a container counts as killed in a loop.
 const killLoop = 2
 
 // On adds a broken probe to the result about its container. A container that is killed in a loop is a fault.

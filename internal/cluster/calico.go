@@ -21,8 +21,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// groups are the possible API groups of Calico's resources. The installation decides which group exists. If both exist,
-// the v3 group is a view of the other, unless calico-node is configured to use native v3 resources (CALICO_API_GROUP).
+// groups are the possible API groups of Calico's resources. The installation decides which groups exist. If both exist,
+// the v3 group is a view of the other group, unless calico-node is configured to use native v3 resources
+// (CALICO_API_GROUP).
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
@@ -30,7 +31,8 @@ var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1
 type Specs map[string]map[string]any
 
 // listSpecs lists the specs of one Calico resource by name, or by namespace/name. It returns an empty map if the
-// resource is not installed. A limit returns only the first few; 0 returns all, from the API server's cache.
+// resource is not installed. If limit is above 0, it returns at most that many. If limit is 0, it returns all of them
+// from the API server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (Specs, error) {
 	items, group, err := c.list(ctx, resource, limit)
 	if err != nil || group == "" {
@@ -52,7 +54,8 @@ func (c *Client) allSpecs(resource string) func(context.Context) (Specs, error) 
 	return func(ctx context.Context) (Specs, error) { return c.listSpecs(ctx, resource, 0) }
 }
 
-// list lists one Calico resource from the first API group that has it. It also returns that group, "" = not found.
+// list lists one Calico resource from the first API group that has it. It also returns that group, or "" if the
+// resource was not found.
 func (c *Client) list(ctx context.Context, resource string,
 	limit int64) (of []unstructured.Unstructured, group string, err error) {
 	options := metav1.ListOptions{Limit: limit}
@@ -72,7 +75,7 @@ func (c *Client) list(ctx context.Context, resource string,
 	return nil, "", err
 }
 
-// Block is a block of pod addresses that belongs to a node. It can also be a single address of the block that a pod on
+// Block is a block of pod addresses that belongs to a node. It can also be a single address in the block that a pod on
 // another node borrowed.
 type Block struct {
 	CIDR netip.Prefix
@@ -86,8 +89,8 @@ type blocks struct {
 	Partly bool // specs may be incomplete
 }
 
-// readBlocks lists the confirmed block affinities of nodes, and the addresses that pods on other nodes borrow from
-// these blocks.
+// readBlocks lists the nodes' confirmed block affinities, and the addresses that pods on other nodes borrow from these
+// blocks.
 func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
 	if err != nil {
@@ -124,8 +127,8 @@ func confirmed(spec map[string]any) (Block, bool) {
 	return Block{cidr, node}, err == nil && node != ""
 }
 
-// Limits for borrowed addresses: how many blocks are searched (some KB each), and how many addresses are compared with
-// their pods (one call each). This suffices for a fault that affects all borrowed addresses.
+// Limits for borrowed addresses: the number of blocks to search (a few KB each), and the number of addresses to compare
+// with their pods (one call each). These limits are enough to find a fault that affects all borrowed addresses.
 const (
 	maxBlocks   = 500
 	maxBorrowed = 20

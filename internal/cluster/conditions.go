@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// perList is the number of nodes per response if only a part of each node is kept.
+// perList is the number of nodes per response for lists that keep only a part of each node.
 const perList = 500
 
 // A NodeCondition holds one condition and one annotation of a node. Both may be empty.
@@ -16,8 +16,8 @@ type NodeCondition struct {
 	Annotation string
 }
 
-// Conditions lists one condition and one annotation of each node that the selector selects, "" = all nodes. The result
-// includes nodes without both.
+// Conditions lists one condition and one annotation of each node that the selector selects. The selector "" selects all
+// nodes. The result includes nodes that have neither.
 func (c *Client) Conditions(ctx context.Context, kind, annotation, selector string) (map[string]NodeCondition, error) {
 	return patiently(ctx, c, func(ctx context.Context) (map[string]NodeCondition, error) {
 		return c.conditions(ctx, kind, annotation, selector)

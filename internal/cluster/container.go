@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Patience is how long a starting or restarted container does not count as a fault. Calico itself starts within a few
-// seconds.
+// Patience is the time for which a starting or restarted container does not count as a fault. Calico itself starts
+// within a few seconds.
 const (
 	Patience = 2 * time.Minute
 	Recent   = 10 * time.Minute
 )
 
-// ConditionOfPod returns when a pod condition last changed, zero if the pod lacks the condition.
+// ConditionOfPod returns the time when a pod condition last changed, or zero if the pod does not have the condition.
 func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t {
@@ -24,7 +24,7 @@ func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	return metav1.Time{}
 }
 
-// Restartable reports whether an init container of a pod is a sidecar, which keeps running beside the others.
+// Restartable reports whether a pod's init container is a sidecar, which keeps running alongside the other containers.
 func Restartable(p *corev1.Pod, init string) bool {
 	for _, c := range p.Spec.InitContainers {
 		if c.Name == init {
@@ -34,7 +34,7 @@ func Restartable(p *corev1.Pod, init string) bool {
 	return false
 }
 
-// CalicoContainerOf returns the main container of a calico-node pod and its status. Each is nil if the pod lacks it.
+// CalicoContainerOf returns a calico-node pod's main container and its status. Each is nil if the pod does not have it.
 func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
 	if pod == nil {
 		return nil, nil
@@ -54,7 +54,7 @@ func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerSta
 	return spec, status
 }
 
-// KillBudget returns how long a container may take from its start to its first successful probe, the seconds between
+// KillBudget returns the time that a container has from its start to its first successful probe, the seconds between
 // two tries, and the probe that sets this limit. A startup probe delays the liveness probe.
 func KillBudget(c *corev1.Container) (budget time.Duration, period int, which string) {
 	p := c.StartupProbe

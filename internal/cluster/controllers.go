@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ControllersPods selects the pods of calico-kube-controllers, from the manifests or the operator.
+// ControllersPods selects the calico-kube-controllers pods that the manifests or the operator create.
 const ControllersPods = "k8s-app=calico-kube-controllers"
 
-// readControllers lists the calico-kube-controllers pods in the trusted namespaces: elsewhere any user can create a pod
-// with their label.
+// readControllers lists the calico-kube-controllers pods in the trusted namespaces. In other namespaces, any user can
+// create a pod with this label.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{LabelSelector: ControllersPods, ResourceVersion: "0"})
@@ -46,7 +46,7 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	return out
 }
 
-// ReadAbsent starts reading why calico-kube-controllers has no pod. With sets, it also reads why a node has no
+// ReadAbsent starts reading why calico-kube-controllers has no pod. If sets is true, it also reads why a node has no
 // calico-node pod.
 func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, all *probe.Workers) {
 	of.NoControllers.start(ctx, all, func(ctx context.Context) (string, error) {
@@ -58,7 +58,7 @@ func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, al
 }
 
 // whyNoControllers returns why the Deployment calico-kube-controllers has no pod. It returns "" if the Deployment has a
-// pod, needs no pod, or does not exist.
+// pod, does not need a pod, or does not exist.
 func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) (string, error) {
 	if pods.Err != nil || len(pods.Value) > 0 {
 		return "", nil

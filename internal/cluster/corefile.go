@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// corefileKey is the ConfigMap key of CoreDNS' configuration.
+// corefileKey is the ConfigMap key for CoreDNS' configuration.
 const corefileKey = "Corefile"
 
 // Corefile lists the zones that CoreDNS serves from the API, according to its ConfigMap.
@@ -19,7 +19,7 @@ type Corefile struct {
 	Zones []string // without reverse zones; nil = unknown
 }
 
-// readCorefile reads the ConfigMap that the CoreDNS pods mount, if all mount the same one.
+// readCorefile reads the ConfigMap that the CoreDNS pods mount, if all of them mount the same ConfigMap.
 func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Corefile, err error) {
 	namespace := ""
 	for _, p := range pods {
@@ -48,17 +48,17 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Coref
 	return out, nil
 }
 
-// Limits: how many bytes of a Corefile are read, and how many zones in it.
+// The maximum number of bytes and of zones to read from a Corefile.
 const (
 	maxCorefile = 64 << 10
 	maxZones    = 16
 )
 
-// otherPlugins are plugins that can also answer queries for cluster names, beside the plugin kubernetes.
+// otherPlugins are the plugins, other than the plugin kubernetes, that can answer queries for cluster names.
 var otherPlugins = []string{"import", "rewrite", "template", "file", "auto", "hosts", "secondary", "k8s_external"}
 
 // zonesOf returns the zones of a Corefile's plugin kubernetes, without reverse zones. It returns nil if the list may be
-// incomplete. A plugin without zones uses the zones of its server block, files can be imported, and other plugins can
+// incomplete: a plugin without zones uses its server block's zones, files can be imported, and other plugins can
 // answer.
 func zonesOf(text string) []string {
 	var out []string
@@ -76,7 +76,7 @@ func zonesOf(text string) []string {
 			}
 			for _, zone := range named {
 				switch zone = strings.ToLower(strings.TrimSuffix(zone, ".")); {
-				case zone == "": // no further zones
+				case zone == "": // there are no further zones
 					return nil
 				case strings.HasSuffix(zone, ".arpa"), strings.Contains(zone, "/"), slices.Contains(out, zone):
 				default:

@@ -18,7 +18,7 @@ type CalicoSet struct {
 	Refused probe.Statement // the API server's answer to its last attempt to create a pod
 }
 
-// ReadSets lists the DaemonSets that create calico-node, in the trusted namespaces. They are read only if a node has no
+// ReadSets lists the DaemonSets in the trusted namespaces that create calico-node. It is called only if a node has no
 // calico-node pod.
 func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	out := []CalicoSet{}
@@ -59,5 +59,6 @@ func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	return refusalIn(last)
 }
 
-// forbiddenPod matches the beginning of a refusal that names a policy: a screen has room only for the policy.
+// forbiddenPod matches the beginning of a refusal that names a policy. It is cut, because a screen has room only for
+// the policy.
 var forbiddenPod = regexp.MustCompile(`^[Pp]ods? "[^"]*" is forbidden: `)

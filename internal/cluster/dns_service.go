@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// shownKeys is the number of quoted labels of a selector.
+// shownKeys is the maximum number of a selector's labels to quote.
 const shownKeys = 4
 
 // whyEmpty explains a Service without a ready endpoint. It returns the state of the pods behind the Service, one of the
@@ -67,7 +67,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, 
 	return says, facts.EmptyAbsent, ""
 }
 
-// soleNode returns the node on which all the pods run, "" = no such node.
+// soleNode returns the node on which all the pods run, or "" if there is no such node.
 func soleNode(pods []corev1.Pod) string {
 	on := pods[0].Spec.NodeName
 	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != on }) {
@@ -76,7 +76,7 @@ func soleNode(pods []corev1.Pod) string {
 	return on
 }
 
-// unmade returns why a Deployment has no pod.
+// unmade explains why a Deployment has no pod.
 func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	wanted := int32(1) // the default
 	if d.Spec.Replicas != nil {
@@ -99,7 +99,7 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 // quotedEvent quotes an API message that a tenant may have influenced, up to a limit.
 func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), LongestEvent)]) }
 
-// unserving returns why the pods that a Service selects are not among its ready endpoints.
+// unserving explains why the pods that a Service selects are not among its ready endpoints.
 func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says, why string) {
 	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !PodReady(&p) })
 	if len(ready) == 0 {
@@ -124,7 +124,7 @@ func declares(p *corev1.Pod, port string) bool {
 	})
 }
 
-// podState returns why a pod is not ready, in the API's words.
+// podState explains why a pod is not ready, in the API's words.
 func podState(p *corev1.Pod, now time.Time) string {
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
@@ -160,7 +160,7 @@ func podState(p *corev1.Pod, now time.Time) string {
 	return "runs" + at + " and its readiness probe fails"
 }
 
-// nearest returns the pod that a Service's selector was most likely meant for, nil if no pod resembles it.
+// nearest returns the pod for which a Service's selector was most likely meant, or nil if no pod is similar.
 func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	most := 0
@@ -179,7 +179,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 		if strings.HasPrefix(p.Name, svc.Name+"-") {
 			score += 2
 		}
-		for key, value := range svc.Labels { // a chart sets the same labels on the Service and its pods
+		for key, value := range svc.Labels { // charts set the same labels on a Service and its pods
 			if key != "kubernetes.io/cluster-service" && p.Labels[key] == value {
 				score++
 			}
@@ -194,7 +194,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// shown formats the selector's label keys with their values in a set of labels.
+// shown formats the selector's label keys, with the values that these keys have in a set of labels.
 func shown(have, selector map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
@@ -226,11 +226,11 @@ type DNSServers struct {
 	Rights Rights
 	Ready  int // number of ready pods
 	Config Read[Corefile]
-	Pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
+	Pods   []corev1.Pod // pods with the label k8s-app=kube-dns in kube-system
 }
 
 // ReadDNSServers queries whether the CoreDNS account has the permissions that the plugin kubernetes needs. It skips
-// other programs with the label, which need other permissions.
+// other programs with this label, because they need other permissions.
 func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})

@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Opposite returns a node for a tunnel test. It uses the preferred node only if that is as healthy as a baseline node,
-// because another node may have supplied the name. Otherwise it uses the first sampled node: ready nodes come first. It
-// returns nil if there is no other node.
+// Opposite returns a node for a tunnel test. It uses the preferred node only if that node is as healthy as a baseline
+// node, because another node may have supplied the name. Otherwise it uses the first sampled node. Ready nodes come
+// first in the sample. It returns nil if there is no other node.
 func Opposite(s *Snapshot, preferred string) *corev1.Node {
 	for i, n := range s.Nodes {
 		if n.Name == preferred && n.Name != s.Node.Name && fitToCompare(&n) {
@@ -45,14 +45,14 @@ const (
 )
 
 // EncapTargets returns the kinds of packet that may pass from one node to another node's registered addresses, for a
-// probe in the given role. Used marks the kinds that this cluster sends between the two nodes.
+// probe in the given role. The attribute Used marks the kinds that this cluster sends between the two nodes.
 func EncapTargets(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
 	settings := FelixTarget(s).Attrs
 	number := func(name string, otherwise int) int {
 		n, _ := strconv.Atoi(settings[name])
 		return cmp.Or(n, otherwise)
 	}
-	// A kind that could not be read is not marked as used.
+	// If a kind could not be read, it is not marked as used.
 	sessions, _ := SessionTargets(s, from)
 	var out []probe.Target
 	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
@@ -87,8 +87,8 @@ func EncapTargets(s *Snapshot, from, to *corev1.Node, role, token string) []prob
 	return out
 }
 
-// encapsulates reports whether a pool of this address family tunnels packets between two nodes: always, or because
-// their subnets differ.
+// encapsulates reports whether a pool of this address family tunnels packets between two nodes, either always or
+// because the nodes' subnets differ.
 func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
 	for _, spec := range s.Pools.Value {
 		cidr, _ := spec["cidr"].(string)

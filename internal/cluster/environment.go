@@ -15,8 +15,8 @@ import (
 
 // environment holds the variables of the calico-node container, as the kubelet resolves them.
 type environment struct {
-	vars map[string]Read[string] // the variables that are set; an error = the value is unknown
-	part error                   // why further variables may be set; nil = the list is complete
+	vars map[string]Read[string] // the variables that are set; if there is an error, the value is unknown
+	part error                   // reason why further variables may be set; nil = the list is complete
 }
 
 // configMaps holds the ConfigMaps that supply the environment, by name.
@@ -66,8 +66,8 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 	return out
 }
 
-// endpointMap is a ConfigMap that Calico's manifests reference and few clusters have. It holds only the API server's
-// address. If it cannot be read, all other variables remain certain.
+// endpointMap is a ConfigMap that Calico's manifests reference but few clusters have. It holds only the API server's
+// address. If it cannot be read, the values of all other variables are still certain.
 const endpointMap = "kubernetes-services-endpoint"
 
 // environmentOf resolves the variables of the calico-node container: sources first, then each variable in order. A
@@ -88,7 +88,7 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 		for name, value := range config.Value {
 			env.vars[source.Prefix+name] = Read[string]{Value: value}
 		}
-		// A missing source must be optional, or the pod would not run.
+		// A missing source must be optional: otherwise the pod would not run.
 		if config.Err != nil && !apierrors.IsNotFound(config.Err) && ref.Name != endpointMap {
 			env.part = cmp.Or(env.part, config.Err)
 		}
@@ -105,7 +105,7 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 // reference matches a reference to another variable in a value; $$ is an escaped dollar sign.
 var reference = regexp.MustCompile(`\$\$|\$\([\w.-]+\)`)
 
-// valueOf is the value of one variable.
+// valueOf returns the value of one variable.
 func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configMaps) (string, error) {
 	if e.ValueFrom == nil {
 		var missing error
@@ -120,7 +120,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 			case known:
 				return value.Value
 			}
-			return ref // unchanged, like the kubelet
+			return ref // unchanged, as the kubelet leaves it
 		})
 		return text, missing
 	}
@@ -166,7 +166,7 @@ func fieldOf(p *corev1.Pod, path string) (string, bool) {
 	return value, value != ""
 }
 
-// get returns the value of a variable, "" if it is not set, and an error if it is unknown.
+// get returns a variable's value, or "" if the variable is not set. It returns an error if the value is unknown.
 func (env environment) get(name string) (string, error) {
 	switch value := env.vars[name]; {
 	case value.Err != nil:

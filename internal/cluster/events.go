@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxEvents is the maximum number of events read for one object.
+// maxEvents is the maximum number of events to read for one object.
 const maxEvents = 50
 
 // eventsOf lists events about an object.
@@ -31,7 +31,7 @@ func (c *Client) events(ctx context.Context, namespace, selector string, limit i
 	return list.Items, nil
 }
 
-// aboutNode selects events about a node. These are in namespace default.
+// aboutNode returns a selector for events about a node. These events are in namespace default.
 func aboutNode(node string) string {
 	return "involvedObject.kind=Node,involvedObject.name=" + fields.EscapeValue(node)
 }
@@ -54,7 +54,7 @@ func GeneralText(w Waiter, text string) string {
 	text = probe.OneLine(text[:min(len(text), LongestEvent)])
 	uid := string(w.Pod.UID)
 	for _, name := range []string{w.Pod.Namespace + "/" + w.Pod.Name, w.Pod.Name, uid,
-		strings.ReplaceAll(uid, "-", "_")} { // the form in a systemd slice
+		strings.ReplaceAll(uid, "-", "_")} { // as in the name of a systemd slice
 		if len(name) > 3 {
 			text = strings.ReplaceAll(text, name, "POD")
 		}

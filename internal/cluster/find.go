@@ -32,14 +32,14 @@ func named(nodes []corev1.Node) map[string]string {
 			out[a.Address] = n.Name
 		}
 	}
-	for _, n := range nodes { // the name wins over another node's host name
+	for _, n := range nodes { // the name takes precedence over another node's host name
 		out[n.Name] = n.Name
 	}
 	return out
 }
 
-// NodesAt returns the names of the nodes with this internal or external address, in order. If a node has the address as
-// its name, only that node is returned. Addresses are compared by value, because kubelets may format them differently.
+// NodesAt returns the names of the nodes with this internal or external address, in order. If the address is the name
+// of a node, it returns only that node. Addresses are compared by value, because kubelets may format them differently.
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error)
 func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 	var out []string
 	for _, n := range nodes {
-		if n.Name == addr.String() { // the name wins over another node's address
+		if n.Name == addr.String() { // the name takes precedence over another node's address
 			return []string{n.Name}
 		}
 		if slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
@@ -66,7 +66,7 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 	return out
 }
 
-// HasNode returns an error (*UnknownNodeError) unless the cluster has a node of that name.
+// HasNode returns an error (*UnknownNodeError) if the cluster does not have a node with that name.
 func (c *Client) HasNode(ctx context.Context, name string) error {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	// The API server's cache may lack a new pod: then read from etcd.
+	// A new pod may be missing in the API server's cache. In this case, read from etcd.
 	for _, version := range []string{"0", ""} {
 		p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: version})
 		switch {

@@ -42,7 +42,7 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.Blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
 		if crash := probe.Recovered(func() error { r.Policies = c.readPolicies(ctx); return nil }); crash != nil {
-			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // no policy certainly denies traffic
+			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // it is not certain that any policy denies traffic
 		}
 	})
 	r.HostEndpoints.start(ctx, all, c.readHostEndpoints)
@@ -53,12 +53,12 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 // clusterInfo is the content of ClusterInformation.
 type clusterInfo struct {
 	Spec      map[string]any
-	Group     string // the API group of ClusterInformation, "" = not found
-	Migration string // a DatastoreMigration and its phase, "" = not found
+	Group     string // the API group of ClusterInformation; "" = not found
+	Migration string // a DatastoreMigration and its phase; "" = not found
 }
 
-// readInfo reads ClusterInformation. If it is missing, Calico's defaults apply. A list call suffices to show in one API
-// group that it is missing: in an outage, the other group may be unavailable.
+// readInfo reads ClusterInformation. If it is missing, Calico's defaults apply. To show that it is missing, a list call
+// in one API group is enough: in an outage, the other group may be unavailable.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
 	out := clusterInfo{Group: group}
@@ -85,7 +85,7 @@ func (c *Client) asConfigured(env environment) *Client {
 	return &out
 }
 
-// migrations is the resource with which Calico v3.32 migrates data between the API groups.
+// migrations is the resource that Calico v3.32 uses to migrate data between the API groups.
 var migrations = schema.GroupVersionResource{Group: "migration.projectcalico.org", Version: "v1beta1",
 	Resource: "datastoremigrations"}
 
@@ -99,8 +99,8 @@ func (c *Client) readMigration(ctx context.Context) string {
 	return probe.OneLine(strings.TrimSpace(list.Items[0].GetName() + " " + phase))
 }
 
-// FelixSettings returns Felix's settings on a node from FelixConfigurations. The node's own FelixConfiguration wins,
-// then the oldest whose nodeSelector matches the node (since v3.32), then the global one.
+// FelixSettings returns Felix's settings on a node from FelixConfigurations. The node's own FelixConfiguration takes
+// precedence, then the oldest whose nodeSelector matches the node (since v3.32), then the global FelixConfiguration.
 func FelixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
 	named := Specs{}
@@ -130,7 +130,7 @@ func selectedName(of *unstructured.Unstructured) string {
 	return of.GetName()
 }
 
-// older reports whether one object was created before another. Objects of the same age compare by name.
+// older reports whether one object was created before another. If both have the same age, it compares their names.
 func older(a, b *unstructured.Unstructured) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return at.Before(&bt) || at.Equal(&bt) && a.GetName() < b.GetName()

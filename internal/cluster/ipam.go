@@ -13,9 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
-// ipam holds the data, beside pools and affinities, that decides whether a new pod gets an address.
+// ipam holds the data, in addition to pools and affinities, that decides whether a new pod gets an address.
 type ipam struct {
-	Config map[string]any // spec of the only IPAMConfig, empty if it does not exist
+	Config map[string]any // spec of the only IPAMConfig; empty if it does not exist
 	rsvd   []netip.Prefix
 }
 
@@ -41,7 +41,7 @@ func (c *Client) ReadIPAM(ctx context.Context) (out ipam, err error) {
 	return out, cmp.Or(unreserved, err)
 }
 
-// PoolFor reports whether pods on a node may get addresses from a pool, and returns the pool's range.
+// PoolFor returns a pool's range, and reports whether pods on a node may get addresses from the pool.
 func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 	cidr, ok := CIDROf(spec)
 	off, _ := spec["disabled"].(bool)
@@ -58,17 +58,17 @@ func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 	return cidr, err != nil || selects(n.Labels) // an invalid selector may select the node
 }
 
-// CIDROf returns the range of an IP pool, false if it cannot be parsed.
+// CIDROf returns an IP pool's range, or false if the range cannot be parsed.
 func CIDROf(spec map[string]any) (netip.Prefix, bool) {
 	text, _ := spec["cidr"].(string)
 	p, err := netip.ParsePrefix(text)
 	return p.Masked(), err == nil
 }
 
-// manyBlocks limits the counted blocks of a pool: IPv6 pools have millions of blocks.
+// manyBlocks is the maximum number of a pool's blocks to count. IPv6 pools have millions of blocks.
 const manyBlocks = 1 << 20
 
-// Unclaimed returns how many blocks of a pool have no owner.
+// Unclaimed returns the number of a pool's blocks that have no owner.
 func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) int {
 	size, _ := spec["blockSize"].(int64)
 	if size == 0 {
@@ -93,7 +93,7 @@ func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) i
 	return max(0, left)
 }
 
-// Free counts the unassigned addresses of a block, and how many of these are reserved.
+// Free returns the number of a block's unassigned addresses, and how many of them are reserved.
 func (i *ipam) Free(cidr netip.Prefix, spec map[string]any) (free, reserved int) {
 	list, _ := spec["unallocated"].([]any)
 	for _, item := range list {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NoProbeOn returns why a probe cannot run on a node, "" = no known reason. The node's kubelet would not start or
-// report the probe, and each access method would wait for it.
+// NoProbeOn returns why a probe cannot run on a node, or "" if there is no known reason. Without this check, each
+// access method would wait for a probe that the node's kubelet never starts or never reports.
 func NoProbeOn(node *corev1.Node) string {
 	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
 	switch {
@@ -21,11 +21,11 @@ func NoProbeOn(node *corev1.Node) string {
 	return ""
 }
 
-// labelOfMigration is the node label for a node's network during a migration from flannel (kube-controllers,
+// labelOfMigration is the label that shows a node's network during a migration from flannel (kube-controllers,
 // flannelmigration).
 const labelOfMigration = "projectcalico.org/node-network-during-migration"
 
-// NotCalicos returns why a node needs no calico-node, "" = it needs one.
+// NotCalicos returns why a node does not need calico-node, or "" if it does.
 func NotCalicos(n *corev1.Node) string {
 	if n.Labels[labelOfMigration] == "flannel" {
 		return "the node still uses flannel's network: the migration to Calico has not reached it yet"

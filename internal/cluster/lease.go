@@ -8,16 +8,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A kubelet renews its lease four times within its duration, which is 40 s by default. A node writes its own lease, so
-// a duration above maxLease does not count.
+// A kubelet renews its lease four times within the lease's duration, which is 40 s by default. A node writes its own
+// lease, so a duration above maxLease is not trusted.
 const (
 	usualLease    = 40 * time.Second
 	maxLease      = 5 * time.Minute
 	leaseRenewals = 4
 )
 
-// LeaseOver is the time after which the node's lease expires. If the controller-manager has given the node up, its
-// lease has expired, whatever duration the node wrote.
+// LeaseOver returns the time after which the node's lease expires. If the controller-manager has given up on the node,
+// the lease has expired, whatever duration the node wrote.
 func (s *Snapshot) LeaseOver() time.Duration {
 	if s.Node != nil && Readiness(s.Node).Status == corev1.ConditionUnknown {
 		return usualLease

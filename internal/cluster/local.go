@@ -14,18 +14,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// entered is the maximum number of workload pods on its node that a probe may enter.
+// entered is the maximum number of workload pods that a probe may enter on its node.
 const entered = 3
 
 // local holds data about the pods on a node.
 type local struct {
 	pods      []corev1.Pod   // some of the workload pods
 	logs      []probe.Target // pods of kube-proxy, CoreDNS and Calico, for their logs
-	KubeProxy []string       // names of the kube-proxy pods, nil = unknown
+	KubeProxy []string       // names of the kube-proxy pods; nil = unknown
 }
 
 // readLocal finds the workload pods and the kube-proxy pods on the node. All installers use the same namespace and
-// label for kube-proxy. In other namespaces, any user can create a pod with the label.
+// label for kube-proxy. In other namespaces, any user can create a pod with this label.
 func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	if s.Placed.Pods.Err != nil {
 		return out, s.Placed.Pods.Err
@@ -49,8 +49,8 @@ func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	return out, err
 }
 
-// pingable returns at most n ready pods with their own address, oldest first. It omits terminating pods. It returns
-// pods that a policy selects, or whose owner may shape the pod network, only if there are no other pods.
+// pingable returns at most n ready pods with their own address, oldest first. It omits terminating pods. Only if there
+// are no other pods does it return pods that a policy selects, or whose owner may shape the pod network.
 func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
@@ -70,8 +70,8 @@ func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// ofEachPool returns at most n pods: first one pod per IP pool, because a pool's fault shows only in its pods, then the
-// remaining pods in order.
+// ofEachPool returns at most n pods: first one pod per IP pool, because an IP pool's fault affects only pods with its
+// addresses, then the other pods in order.
 func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod
@@ -89,7 +89,7 @@ func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// poolOf returns the range of the pool that contains an address; an invalid range = no such pool.
+// poolOf returns the range of the pool that contains an address, or an invalid range if there is no such pool.
 func poolOf(address netip.Addr, pools Specs) netip.Prefix {
 	for _, spec := range pools {
 		if cidr, ok := CIDROf(spec); ok && cidr.Contains(address) {
@@ -121,8 +121,8 @@ func loggedBy(p *corev1.Pod) (probe.Target, bool) {
 		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
 }
 
-// noneReady returns the error for a node without a ready pod. It returns nil if the node has no pods, or is itself
-// unready.
+// noneReady returns the error for a node without a ready pod. It returns nil if the node has no pods or is itself not
+// ready.
 func noneReady(node *corev1.Node, running []corev1.Pod) error {
 	if !slices.ContainsFunc(running, OwnAddress) || !ReadyNow(node) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Values of programClusterRoutes, of FelixConfiguration and of BGPConfiguration.
+// Values of the setting programClusterRoutes in FelixConfiguration and BGPConfiguration.
 const (
 	makesAll     = "Enabled"
 	makesNone    = "Disabled"
@@ -16,7 +16,8 @@ const (
 	makesNoEncap = "EnabledNoEncapOnly"
 )
 
-// The Calico v3 minor versions since which Felix has the setting, BIRD honours its setting, and both defaults changed.
+// The Calico v3 minor versions in which Felix got its setting, BIRD began to honour its setting, and both defaults
+// changed.
 const (
 	makersFelix = 31
 	MakersBIRD  = 32
@@ -27,8 +28,8 @@ const (
 // always creates them.
 type Makers struct{ felix, bird string }
 
-// makersIn evaluates the two settings, "" = unset, for Calico v3.MINOR. An unknown value counts as the version's
-// default (felix/config, ProgramClusterRoutes; confd, bgp_processor).
+// makersIn evaluates the two settings for Calico v3.MINOR; "" = unset. An unknown value has the same effect as the
+// version's default (felix/config, ProgramClusterRoutes; confd, bgp_processor).
 func makersIn(minor int, felix, bird string) Makers {
 	known := func(value string, otherwise string, all ...string) string {
 		for _, one := range all {
@@ -50,7 +51,7 @@ func makersIn(minor int, felix, bird string) Makers {
 	return Makers{makesNone, makesAll}
 }
 
-// Of returns the program that creates the routes of a pool: one of the values of AttrMakers.
+// Of returns the program that creates a pool's routes: one of the values of AttrMakers.
 func (m Makers) Of(ipip bool) string {
 	makes := func(set string) bool {
 		return set == makesAll || set == makesNoEncap && !ipip || set == makesIPIP && ipip
@@ -117,8 +118,8 @@ func (s *Snapshot) SetForBIRD() string {
 	return set
 }
 
-// MadeBy returns the pool attribute that names the creator of its routes. It is nil if the creator is unknown, or if
-// neither program creates routes because BIRD does not run: the network may then know the routes.
+// MadeBy returns the pool attribute that names the creator of its routes. It is nil if the creator is unknown. It is
+// also nil if BIRD does not run and so neither program creates routes: the network itself may then have the routes.
 func (s *Snapshot) MadeBy(ipip bool) map[string]string {
 	m, known := s.MakersNow()
 	by := m.Of(ipip)

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// memo caches data derived from a Survey alone, computed once for all nodes. A Snapshot with a changed Survey has no
-// memo, and computes the data at each call.
+// memo caches data that is derived only from a Survey and computed once for all nodes. A Snapshot with a changed Survey
+// has no memo, and computes the data at each call.
 type memo struct {
 	unannotated func() []corev1.Node
 	speakers    func() []Speaker

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// abandoned reports whether a pool is disabled and its addresses are unused: disabling a pool keeps its blocks and
-// pods. With another IPAM, which has no blocks, this is unknown.
+// abandoned reports whether a pool is disabled and its addresses are unused. Disabling a pool does not remove its
+// blocks and pods. If the cluster uses another IPAM, there are no blocks, and this is unknown.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
 	return off && len(s.Blocks.Value.Owned) > 0 && !slices.ContainsFunc(s.Blocks.Value.Owned,
@@ -50,7 +50,7 @@ func PoolTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// tunnels lists the annotations for a node's tunnel addresses (libcalico-go, k8s/resources/node.go), with related
+// tunnels lists the annotations with a node's tunnel addresses (libcalico-go, k8s/resources/node.go) and related
 // annotations.
 var tunnels = []struct {
 	addr, device string
@@ -102,7 +102,7 @@ func tunnelsOf(nodes []corev1.Node) []probe.Target {
 }
 
 // blockTargets returns the node's own blocks, and the blocks of nodes with a registered address of the block's family.
-// Other blocks are left from deleted nodes, and need no routes.
+// Other blocks are left over from deleted nodes, and do not need routes.
 func blockTargets(s *Snapshot) []probe.Target {
 	all := s.Known().blocks()
 	out := make([]probe.Target, 0, len(all))
@@ -117,7 +117,7 @@ func blockTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// blocksOf returns all blocks, each with its node's registered address of the same family, if any.
+// blocksOf returns all blocks. Each has its node's registered address of the same family, if the node has one.
 func blocksOf(s *Survey) []probe.Target {
 	at := map[string][2]netip.Addr{}
 	states := map[string]map[string]string{}

@@ -16,7 +16,7 @@ import (
 )
 
 // Read takes a snapshot of one node and its cluster. An error means that no useful data could be read: the API does not
-// answer, refuses to list nodes, or lacks the node (*UnknownNodeError).
+// answer, refuses to list nodes, or does not have the node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
 	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, nil) })
 	if slow, is := errors.AsType[*slowError](err); is {
@@ -32,7 +32,7 @@ func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapsho
 	return c.read(ctx, node, s.asRead)
 }
 
-// read takes a snapshot of a node. It also reads the cluster if of is nil.
+// read takes a snapshot of a node. If of is nil, it also reads the cluster.
 func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot, error) {
 	ctx, cancel := firstOf(whole)
 	defer cancel()
@@ -109,8 +109,8 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 	s.ForgetRegistered()
 }
 
-// HideEtcd turns empty lists into gaps if Calico stores the data in its own etcd. Without any IP pool, a cluster would
-// have no pods.
+// HideEtcd turns empty lists into gaps if Calico stores the data in its own etcd. An empty list of IP pools is one sign
+// of this: without IP pools, a cluster could not have pods.
 func (s *Snapshot) HideEtcd() {
 	if len(s.Etcd.Value) == 0 || s.CalicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.Pools.Value) > 0 ||
 		s.Pools.Err != nil {
@@ -123,8 +123,8 @@ func (s *Snapshot) HideEtcd() {
 	}
 }
 
-// ForgetRegistered drops the annotations of Nodes if Calico registers no addresses: they are leftovers and prove
-// nothing.
+// ForgetRegistered drops the annotations of Nodes if Calico does not register addresses. The annotations are then
+// leftovers, and prove nothing.
 func (s *Snapshot) ForgetRegistered() {
 	if s.Unregistered() == "" {
 		return
@@ -155,7 +155,7 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 	return of.Value, ignored, of.Err
 }
 
-// around sets the node of a snapshot, and its cluster.
+// around sets a snapshot's node and cluster.
 func (s *Snapshot) around(node string, of *Survey) error {
 	s.Survey, s.asRead = *of, of
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })

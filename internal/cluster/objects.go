@@ -24,16 +24,16 @@ type Objects struct {
 	Kind       string
 	Namespaced bool
 	Items      []unstructured.Unstructured
-	Gaps       []string // what could not be read, and why
+	Gaps       []string // what could not be read, and the reasons
 }
 
-// Limits: how many objects of one kind are kept, and how long reading all kinds may take.
+// Limits: the number of objects of one kind to keep, and the time for reading all kinds.
 const (
 	maxObjects   = 2000
 	objectsLimit = 30 * time.Second
 )
 
-// add adds objects, or why they could not be read. A missing object is not a gap.
+// add adds objects, or the reason why they could not be read. A missing object is not a gap.
 func (o *Objects) add(what string, items []unstructured.Unstructured, err error) {
 	switch {
 	case err == nil:
@@ -54,7 +54,7 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 }
 
 // ObjectsOf reads the API objects on which causes about the named nodes are based. It needs only the permissions of a
-// run by the API, and reads no Secret. An object that it could not read is a gap.
+// run through the API, and never reads a Secret. An object that it could not read is a gap.
 func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
 	defer cancel()
@@ -86,13 +86,13 @@ type objectsReading struct {
 	nodes []string
 }
 
-// objectsOf returns Objects of a kind, still empty.
+// objectsOf returns empty Objects of a kind.
 func objectsOf(group, version, resource, kind string, namespaced bool) Objects {
 	return Objects{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource},
 		Kind: kind, Namespaced: namespaced}
 }
 
-// list adds the objects of a list in a namespace, "" = all.
+// list adds the objects from a list in a namespace; "" = all namespaces.
 func (r *objectsReading) list(ctx context.Context, o *Objects, namespace string, options metav1.ListOptions) {
 	list, err := r.c.calls.Resource(o.GroupVersionResource).Namespace(namespace).List(ctx, options)
 	var items []unstructured.Unstructured
@@ -188,7 +188,8 @@ func claimsCalico(p corev1.Pod) bool {
 	return slices.Contains([]string{"calico-node", "canal", "canal-node"}, p.Labels["k8s-app"])
 }
 
-// events reads events about the nodes, about calico-node's DaemonSets, and about the nodes' pods that do not start.
+// events reads events about the nodes, about calico-node's DaemonSets, and about those of the nodes' pods that do not
+// start.
 func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects {
 	o := objectsOf("", "v1", "events", "Event", true)
 	about := func(namespace, field, value string) {
@@ -225,7 +226,7 @@ func calicoResources() []calicoResource {
 	return []calicoResource{
 		{"ippools", "IPPool", nil}, {"ipreservations", "IPReservation", nil},
 		{"bgpconfigurations", "BGPConfiguration", nil}, {"bgppeers", "BGPPeer", nil},
-		{"bgpfilters", "BGPFilter", nil}, // a run needs no permission for these, but people often have it
+		{"bgpfilters", "BGPFilter", nil}, // a run does not need permission for these, but people often have it
 		{"felixconfigurations", "FelixConfiguration", nil}, {"clusterinformations", "ClusterInformation", nil},
 		// Calico's API server serves IPAM's settings under another name.
 		{"ipamconfigs", "IPAMConfig", nil}, {"ipamconfigurations", "IPAMConfiguration", nil},

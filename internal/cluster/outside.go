@@ -12,7 +12,7 @@ import (
 )
 
 // BaselineNodes returns at most n healthy nodes to compare with the snapshot's node. Nodes with a preferred address,
-// such as the peer of a failed BGP session, come first, in the order of the addresses. Other nodes follow, spread
+// such as the peer of a failed BGP session, come first, in the order of the addresses. The other nodes are spread
 // evenly over the names.
 func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	fit := healthyNodes(s)
@@ -51,7 +51,7 @@ func healthyNodes(s *Snapshot) []*corev1.Node {
 	return out
 }
 
-// SameRole reports whether both nodes are control plane nodes, or both are not: a firewall may treat the roles
+// SameRole reports whether both nodes are control plane nodes, or neither is. A firewall may treat the roles
 // differently.
 func SameRole(a, b *corev1.Node) bool {
 	role := func(n *corev1.Node) bool {
@@ -61,8 +61,9 @@ func SameRole(a, b *corev1.Node) bool {
 	return role(a) == role(b)
 }
 
-// Witness returns the healthy node that tests the snapshot's node from outside, nil if there is none. It prefers a node
-// of the same role. It chooses by the node's name, so that one node is not the witness of all others.
+// Witness returns the healthy node that tests the snapshot's node from outside, or nil if there is none. It prefers a
+// node with the same role. Its choice depends on the snapshot node's name, so one node is not the witness of all
+// others.
 func Witness(s *Snapshot) *corev1.Node {
 	fit := healthyNodes(s)
 	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
@@ -94,14 +95,14 @@ func Addresses(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// Ports that are tested from outside.
+// The ports to test from outside.
 const (
 	portSSH     = 22
 	portKubelet = 10250
 )
 
-// kubeletFrom returns the kubelet port that the node reports, or the default port if the reported port is privileged or
-// invalid.
+// kubeletFrom returns the kubelet port that the node reports. If this port is privileged or invalid, it returns the
+// default port.
 func kubeletFrom(n *corev1.Node) int {
 	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	if port < 1024 || port > 65535 {
@@ -110,8 +111,8 @@ func kubeletFrom(n *corev1.Node) int {
 	return port
 }
 
-// Outside returns the targets for a probe on the witness node: the node's InternalIPs, its registered address if that
-// differs, one of its workload pods, and for comparison the kubelet of a third node.
+// Outside returns the targets for a probe on the witness node: the snapshot node's InternalIPs, its registered address
+// if that differs, one of its workload pods and, for comparison, a third node's kubelet.
 func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownNetwork returns the part of a pod's spec that lets the owner shape the pod's network; "" for system pods, and for
-// pods with the node's default network. A shaped pod's failures are not evidence against the node: a tenant with
-// NET_ADMIN can remove the pod's routes, and an annotation can limit its bandwidth.
+// ownNetwork returns the part of a pod's spec with which the owner can shape the pod's network. It returns "" for
+// system pods, and for pods with the node's default network. A shaped pod's failures are not evidence against the node:
+// a tenant with NET_ADMIN can remove the pod's routes, and an annotation can limit its bandwidth.
 func ownNetwork(p *corev1.Pod) string {
 	if p.Namespace == metav1.NamespaceSystem {
 		return ""

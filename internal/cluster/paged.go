@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// pagedShare is the share of the time limit for reading a list page by page. After that, the whole list is read from
-// the API server's cache.
+// pagedShare is the part of the time limit that reading a list page by page may use. After that, the whole list is read
+// from the API server's cache.
 const pagedShare = 0.5
 
 // lister is a client's method to list objects of one kind.
@@ -20,9 +20,9 @@ type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 }
 
-// inPages lists objects page by page and passes each to take, which keeps the needed part. A full list of thousands of
-// nodes would need many times the memory. If pages are incomplete, or unavailable because etcd has no leader, begin
-// discards the results, and inPages reads the whole list from the API server's cache.
+// inPages lists objects page by page, and passes each object to take, which keeps the needed part. A full list of
+// thousands of nodes would need many times the memory. If pages are incomplete, or unavailable because etcd has no
+// leader, inPages calls begin to discard the results and reads the whole list from the API server's cache.
 func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options metav1.ListOptions, begin func(),
 	take func(*T),
 ) error {

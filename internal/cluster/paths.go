@@ -10,7 +10,7 @@ import (
 )
 
 // PathTargets returns the targets on a node for probes on other nodes: the node's addresses, its kubelet at these
-// addresses, and one pod with its own address. One list call finds that pod.
+// addresses, and one pod with its own address. It finds the pod with one list call.
 func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]probe.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -25,7 +25,8 @@ func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]
 	return append(out, podTargets(probe.KindPod, pingable(running, 1, s.Policies), s.Policies)...), err
 }
 
-// BGPTargets returns what a probe needs to report a node's BGP sessions: whether the node should have any.
+// BGPTargets returns the targets that a probe needs to report a node's BGP sessions. They show whether the node should
+// have any.
 func BGPTargets(s *Survey, n *corev1.Node) (targets []probe.Target, gaps map[string]string) {
 	of := s.Of(n)
 	targets = Self(n)

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Sampled is how many other nodes a plan checks. It distinguishes a bad peer from a bad node, and keeps the cost
-// independent of the cluster's size.
+// Sampled is the number of other nodes that a plan checks. Several nodes are needed to distinguish a bad peer from a
+// bad node. A fixed number keeps the cost independent of the cluster's size.
 const Sampled = 8
 
 // Annotations that Calico writes on a Node (libcalico-go, k8s/resources/node.go).
@@ -51,7 +51,7 @@ func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	return out
 }
 
-// spread returns at most n of the nodes, spread evenly over their order.
+// spread returns at most n of the nodes, at even distances in the list.
 func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	if len(nodes) <= n {
 		return nodes
@@ -63,7 +63,7 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	return picked
 }
 
-// Targets returns the targets for a probe on s.Node, and why some kinds of target could not be listed.
+// Targets returns the targets for a probe on s.Node, and the reasons why some kinds of targets could not be listed.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	sessions, unlisted := SessionTargets(s, s.Node)
@@ -124,7 +124,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	return targets, gaps
 }
 
-// calicosOwn lists the kinds of target that a node without Calico lacks.
+// calicosOwn lists the kinds of targets that a node without Calico does not have.
 var calicosOwn = []string{probe.KindFelix, probe.KindBackend, probe.KindCalico, probe.KindSession, probe.KindBlock,
 	probe.KindTunnel, probe.KindPool, probe.KindTypha, probe.KindSelf}
 
@@ -139,7 +139,7 @@ func StateOf(n *corev1.Node) map[string]string {
 	return nil
 }
 
-// forbidding adds to a target's attributes the policies that may block packets.
+// forbidding adds the policies that may block packets to a target's attributes.
 func forbidding(attrs, held map[string]string) map[string]string {
 	if len(held) == 0 {
 		return attrs
@@ -182,7 +182,7 @@ func podTargets(kind string, pods []corev1.Pod, under netpolicy.Policies) []prob
 	return out
 }
 
-// declared returns a TCP port that a pod's spec declares, 0 if it declares none.
+// declared returns a TCP port that a pod's spec declares, or 0 if there is none.
 func declared(p *corev1.Pod) int32 {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
@@ -194,15 +194,15 @@ func declared(p *corev1.Pod) int32 {
 	return 0
 }
 
-// addressOf parses the reported address of a node or pod. It rejects an address with a zone: a zone is free text, and
-// addresses of nodes and pods have no zone.
+// addressOf parses the reported address of a node or pod. It rejects an address with a zone, because a zone is free
+// text, and addresses of nodes and pods do not have zones.
 func addressOf(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a, err == nil && a.Zone() == ""
 }
 
 // InternalIPs returns the InternalIPs of a node. The kubelet may write any text there, so InternalIPs omits invalid,
-// loopback and link-local addresses: clouds serve their metadata at a link-local address.
+// loopback and link-local addresses. Clouds serve their metadata at a link-local address.
 func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
@@ -216,8 +216,8 @@ func InternalIPs(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// registered parses the address with prefix length that Calico registered for a node. Some versions write an address
-// without prefix length.
+// registered parses the address with prefix length that Calico registered for a node. Some versions write the address
+// without a prefix length.
 func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	v := n.Annotations[key]
 	if p, err := netip.ParsePrefix(v); err == nil {
@@ -229,7 +229,7 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Readiness returns a node's condition Ready, with status Unknown if the node lacks it.
+// Readiness returns a node's condition Ready. If the node does not have it, the status is Unknown.
 func Readiness(n *corev1.Node) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {

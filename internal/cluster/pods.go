@@ -15,11 +15,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MaxPodsWithEvents is for how many pods events are read, the longest waiting first.
+// MaxPodsWithEvents is the maximum number of pods whose events are read, the longest waiting first.
 const MaxPodsWithEvents = 12
 
-// placement holds the pods that are bound to the node, and why some do not start. An error in a list of Waiters reports
-// which events could not be read.
+// placement holds the pods that are bound to the node, and the reasons why some do not start. An error in a list of
+// Waiters reports which events could not be read.
 type placement struct {
 	Pods    Read[[]corev1.Pod]
 	Waiting Read[[]Waiter] // pods that do not start, the longest waiting first
@@ -29,14 +29,14 @@ type placement struct {
 // A Waiter is a pod of the node that does not start.
 type Waiter struct {
 	Pod    *corev1.Pod
-	Reason string        // the kubelet's reason why a container waits, "" = none yet
+	Reason string        // the kubelet's reason why a container waits; "" = none yet
 	Says   string        // the kubelet's message about the reason
-	Since  time.Time     // when the pod was bound to the node, or was last up
+	Since  time.Time     // when the pod was bound to the node, or last ran
 	Unmade bool          // the runtime could not create or start the container
 	Image  string        // the container's image
-	Last   *corev1.Event // the last relevant event of this wait, nil = none, or not read
-	Pull   *corev1.Event // the last event of this wait about a failed image pull, nil = none, or not read
-	Before *corev1.Event // the last relevant event before this wait, nil = none, or not read
+	Last   *corev1.Event // the last relevant event during this wait; nil = none, or not read
+	Pull   *corev1.Event // the last event about a failed image pull during this wait; nil = none, or not read
+	Before *corev1.Event // the last relevant event before this wait; nil = none, or not read
 }
 
 // readPlaced lists the pods that are bound to the node, including exited pods: IPAM may keep their addresses.
@@ -92,8 +92,8 @@ func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first i
 	})
 }
 
-// began returns when a pod's wait began: its creation, the last time it was up, or for a terminating pod the deletion
-// request.
+// began returns the start of a pod's wait: its creation, the last time that it ran, or for a terminating pod the
+// deletion request.
 func (w Waiter) began() time.Time {
 	switch p := w.Pod; {
 	case p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil:
@@ -105,7 +105,7 @@ func (w Waiter) began() time.Time {
 	}
 }
 
-// apart splits events at the start of a period into events of the period and earlier events.
+// apart splits events into those since the start of a period and earlier events.
 func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) {
 	for _, e := range events {
 		if StatementOf(&e).Current(since) {
@@ -117,7 +117,7 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// ReportedAt returns the time of the event that explains a pod's wait, zero if the container's state explains it.
+// ReportedAt returns the time of the event that explains a pod's wait, or zero if the container's state explains it.
 func (w Waiter) ReportedAt() time.Time {
 	switch {
 	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
@@ -129,8 +129,8 @@ func (w Waiter) ReportedAt() time.Time {
 }
 
 // lastWord returns the last event that shows a pod's progress. Other events repeat it ("BackOff"), or describe the
-// past. It skips events whose source is not the node's kubelet. Any user who may create events can forge this source,
-// so an event alone proves nothing.
+// past. It skips events whose source is not the node's kubelet. Any user with permission to create events can forge
+// this source, so an event alone proves nothing.
 func lastWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
@@ -148,7 +148,8 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// fromKubelet reports whether an event's source is the node's kubelet, or for a volume the controller that attaches it.
+// fromKubelet reports whether an event's source is the node's kubelet or, for a volume, the controller that attaches
+// the volume.
 func fromKubelet(e *corev1.Event, node string) bool {
 	by, at := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
 	if e.Reason == EventAttach && by == "attachdetach-controller" {
@@ -177,7 +178,7 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	}
 	w := Waiter{Pod: p, Since: ConditionOfPod(p, corev1.PodScheduled).Time}
 	for _, t := range []time.Time{p.CreationTimestamp.Time, ConditionOfPod(p, corev1.ContainersReady).Time} {
-		if t.After(w.Since) { // for a pod on a node that came back, when it was last up
+		if t.After(w.Since) { // for a pod on a node that came back: when the pod last ran
 			w.Since = t
 		}
 	}
@@ -205,8 +206,8 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	return w, len(states) == 0
 }
 
-// runtimeSays returns the runtime's error for a container that it could not create or start: from this attempt, or from
-// the last attempt during a back-off.
+// runtimeSays returns the runtime's error about a container that it could not create or start. The error is from this
+// attempt or, during a back-off, from the last attempt.
 func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	switch c.State.Waiting.Reason {
 	case "CreateContainerError", "RunContainerError":
@@ -219,12 +220,12 @@ func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	return t.Message, true
 }
 
-// wanting reports whether a container waits for a reason other than the pod's other containers.
+// wanting reports whether a container waits for anything other than the pod's other containers.
 func wanting(c corev1.ContainerStatus) bool {
 	return c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing"
 }
 
-// The injector's labels on probes. Another check covers a probe that does not start.
+// The injector's labels on probes. Probes are skipped, because another check covers a probe that does not start.
 const (
 	LabelOfProbes = "app.kubernetes.io/managed-by"
 	NameOfProbes  = "calico-probe"
@@ -234,12 +235,12 @@ const (
 func NameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }
 
 const (
-	EndsLate  = time.Minute // after the grace period: the kubelet has killed the pod, and unmounting takes seconds
-	endsAsked = 6           // for how many pods events are read, the longest overdue first
+	EndsLate  = time.Minute // after the grace period, when the kubelet has killed the pod; unmounting takes seconds
+	endsAsked = 6           // maximum number of pods whose events are read, the longest overdue first
 )
 
 // Endings returns the terminating pods, the longest overdue first. It omits pods with a finalizer: they may have exited
-// long ago, and wait for the finalizer's owner.
+// long ago and still wait for the finalizer's owner.
 func Endings(pods []corev1.Pod) []Waiter {
 	var out []Waiter
 	for i := range pods {
@@ -265,7 +266,7 @@ func KillWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// eventFailed is the reason of the kubelet's events about failed image pulls, among others.
+// eventFailed is a reason that the kubelet uses in events about failed image pulls, and in others.
 const (
 	eventFailed = "Failed"
 	saidOfPull  = "Failed to pull image "

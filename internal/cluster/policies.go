@@ -47,7 +47,8 @@ func (c *Client) readPolicies(ctx context.Context) netpolicy.Policies {
 	return p
 }
 
-// clusterPolicies lists the policy kinds that are not evaluated here, but take precedence over the evaluated policies.
+// clusterPolicies lists the kinds of policies that are not evaluated here, but that take precedence over the evaluated
+// policies.
 var clusterPolicies = []schema.GroupVersionResource{
 	{Group: "policy.networking.k8s.io", Version: "v1alpha1", Resource: "adminnetworkpolicies"},
 	{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"},
@@ -56,7 +57,7 @@ var clusterPolicies = []schema.GroupVersionResource{
 // ErrNotWorkedOut marks policies that exist but are not evaluated.
 var ErrNotWorkedOut = errors.New("which are not worked out")
 
-// notWorkedOut returns an error with the existing, or possibly existing, policies that are not evaluated.
+// notWorkedOut returns an error that lists the policies that are not evaluated and that exist or may exist.
 func (c *Client) notWorkedOut(ctx context.Context) error {
 	var out error
 	for _, kind := range clusterPolicies {
@@ -87,7 +88,7 @@ func (c *Client) readNetworkSets(ctx context.Context) (out []netpolicy.Set, err 
 	return out, err
 }
 
-// readNamespaces lists the labels of all namespaces, nil if the user may not read namespaces.
+// readNamespaces lists the labels of all namespaces. It returns nil if the user has no permission to read namespaces.
 func (c *Client) readNamespaces(ctx context.Context) (out map[string]map[string]string) {
 	err := inPages(ctx, c.kube.CoreV1().Namespaces(), metav1.ListOptions{},
 		func() { out = map[string]map[string]string{} },

@@ -14,7 +14,7 @@ import (
 // system:node-proxier.
 const proxyUser = "system:kube-proxy"
 
-// proxyAccount returns the account of the node's kube-proxy, and whether it is certain.
+// proxyAccount returns the account that the node's kube-proxy uses, and whether this is certain.
 func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	for i := range running {
 		p := &running[i]
@@ -54,7 +54,7 @@ func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 	return out
 }
 
-// UsesEndpoints reports whether this version of kube-proxy may work without EndpointSlices (before v1.22).
+// UsesEndpoints reports whether this version of kube-proxy, if it is before v1.22, may work without EndpointSlices.
 func UsesEndpoints(kubelet string) bool {
 	v, err := version.ParseGeneric(kubelet)
 	return err == nil && v.LessThan(version.MajorMinor(1, 22))

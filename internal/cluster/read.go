@@ -7,14 +7,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Read is one API answer: the value, possibly incomplete, and the error that made it incomplete.
+// A Read is one API answer: the value, which may be incomplete, and the error that made it incomplete.
 type Read[T any] struct {
 	Value T
 	Err   error
 }
 
-// read calls a reading function. An object that makes the function panic loses only this answer, as if the API had not
-// answered: objects are foreign data.
+// read calls a reading function. Objects are foreign data: if one causes a panic in the function, only this answer is
+// lost, as if the API had not answered.
 func (r *Read[T]) read(ctx context.Context, from func(context.Context) (T, error)) {
 	r.Err = probe.Recovered(func() (err error) { r.Value, err = from(ctx); return err })
 }
@@ -40,7 +40,7 @@ func forEach[T, A any](of []A, read func(A) (T, error)) []Read[T] {
 	return out
 }
 
-// sideBySide is the maximum number of concurrent reads of forEach.
+// sideBySide is the maximum number of concurrent reads in forEach.
 const sideBySide = 16
 
 // whole returns the values, and the first error.

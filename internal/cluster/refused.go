@@ -22,13 +22,13 @@ const (
 )
 
 const (
-	// RefusalLife is how long a refusal counts as current. The controller retries after at most 1000 s (client-go,
-	// util/workqueue). After 25 events of one object, an event recorder writes one event every 5 min (client-go,
-	// tools/record).
+	// RefusalLife is the time for which a refusal counts as current. The controller retries after at most 1000 s
+	// (client-go, util/workqueue). After 25 events of one object, an event recorder writes one event every 5 min
+	// (client-go, tools/record).
 	RefusalLife = 1000*time.Second + 5*time.Minute
 
-	maxRefusals = 200 // events that are read
-	maxRefused  = 10  // workloads that are reported, the most recent first
+	maxRefusals = 200 // maximum number of events to read
+	maxRefused  = 10  // maximum number of workloads to report, the most recent first
 )
 
 // podControllers are the sources of these events in kube-controller-manager.
@@ -38,12 +38,13 @@ var podControllers = []string{"replicaset-controller", SetController, "statefuls
 // An Unmade is a workload whose new pods the API server refuses.
 type Unmade struct {
 	Kind, Namespace, Name string
-	Lacks                 int // how many pods it lacks, 0 = unknown, or it only cannot replace old ones
+	Lacks                 int // number of missing pods; 0 = unknown, or it only cannot replace old pods
 	Said                  probe.Statement
 }
 
-// ReadRefused finds the workloads whose last attempt to create a pod failed, except calico-node (Refusal). One list
-// covers all namespaces. Anyone with the right to create events can forge them, so the controllers are read as well.
+// ReadRefused finds the workloads whose last attempt to create a pod failed, except calico-node (see Refusal). One list
+// covers all namespaces. Anyone with the right to create events can forge these events, so ReadRefused also reads the
+// workloads themselves.
 func (c *Client) ReadRefused(ctx context.Context) ([]Unmade, error) {
 	events, err := c.events(ctx, metav1.NamespaceAll, "reason="+eventNotCreated, maxRefusals)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *Client) isCalicoSet(e *corev1.Event) bool {
 		slices.Contains([]string{"calico-node", "canal"}, of.Name)
 }
 
-// refusedOf returns the workload of an event, nil if it has its pods meanwhile, or needs none.
+// refusedOf returns an event's workload. It returns nil if the workload now has its pods, or does not need any.
 func (c *Client) refusedOf(ctx context.Context, e *corev1.Event) (*Unmade, error) {
 	of := e.InvolvedObject
 	r := Unmade{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name, Said: refusalIn(e)}
@@ -104,7 +105,7 @@ func (c *Client) refusedOf(ctx context.Context, e *corev1.Event) (*Unmade, error
 	case "DaemonSet":
 		current, err = c.ofDaemonSet(ctx, &r)
 	}
-	if Denied(err) { // the event still shows it
+	if Denied(err) { // the event still shows the refusal
 		err = nil
 	}
 	if err != nil || !current {
@@ -113,7 +114,7 @@ func (c *Client) refusedOf(ctx context.Context, e *corev1.Event) (*Unmade, error
 	return &r, nil
 }
 
-// ofDeployment replaces a ReplicaSet by its Deployment, and reports whether that still lacks a pod.
+// ofDeployment replaces a ReplicaSet with its Deployment, and reports whether the Deployment still lacks a pod.
 func (c *Client) ofDeployment(ctx context.Context, r *Unmade) (current bool, err error) {
 	list, err := c.kube.AppsV1().Deployments(r.Namespace).List(ctx, cached)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// InEtcd is the reason if Calico writes no data to the API.
+// InEtcd is the reason if Calico does not write its data to the API.
 const InEtcd = "Calico keeps its data in a separate etcd"
 
-// Unregistered returns why Calico writes no addresses on Nodes, "" if it does. If it does not, an existing address is a
-// leftover.
+// Unregistered returns why Calico does not write addresses on Nodes, or "" if it does. If Calico does not, any address
+// there is a leftover.
 func (s *Snapshot) Unregistered() string {
 	switch {
 	case errors.Is(s.Pools.Err, ErrInEtcd):
@@ -44,7 +44,7 @@ func registrations(nodes []corev1.Node, key string) []Registration {
 		p := Registration{Node: n.Name, Registered: reg}
 		for _, a := range InternalIPs(n) {
 			if a.Is4() == reg.Addr().Is4() && (!p.Internal.IsValid() || a == reg.Addr()) {
-				p.Internal = a // of several addresses, the registered one
+				p.Internal = a // if there are several addresses, use the registered one
 			}
 		}
 		all = append(all, p)

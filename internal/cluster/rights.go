@@ -18,20 +18,20 @@ import (
 // access holds the permissions of Calico's accounts, and Calico's kinds in the API server.
 type access struct {
 	Rights   Read[Rights]
-	Plugin   Read[Rights] // of the CNI plugin's separate account, if known
+	Plugin   Read[Rights] // permissions of the CNI plugin's separate account, if known
 	Kinds    Read[kinds]
 	Accounts Read[[]CalicoAccount]
 }
 
-// Rights records which needed permissions an account lacks.
+// Rights records which of the needed permissions an account lacks.
 type Rights struct {
-	Account string   // NAMESPACE:NAME, "" = none
-	ByRoles bool     // read from roles and bindings, because the user may not query the API server
+	Account string   // NAMESPACE:NAME; "" = none
+	ByRoles bool     // read from roles and bindings, because the user has no permission to query the API server
 	Checked int      // number of permissions queried
 	Lacks   []string // missing permissions, as VERB RESOURCE
 }
 
-// Source returns the source of the permissions if the user may not query them from the API server.
+// Source returns the source of the permissions if the user has no permission to query them from the API server.
 func (r Rights) Source() string {
 	if r.ByRoles {
 		return ", by the roles and bindings of the cluster"
@@ -80,8 +80,8 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 	return out
 }
 
-// lists returns the Calico kinds that Felix and confd of this version list at their start (felixsyncer and bgpsyncer in
-// its sources), except the kinds that are always queried.
+// lists returns the Calico kinds that this version's Felix and confd list when they start (felixsyncer and bgpsyncer in
+// its sources). It omits the kinds that are always queried.
 func (s *Snapshot) lists() []string {
 	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
 		"bgpconfigurations", "bgppeers"}
@@ -104,8 +104,8 @@ func (s *Snapshot) lists() []string {
 	return out
 }
 
-// tokenFor returns the account for which install-cni creates tokens, "" if unknown. Before v3.26 it is install-cni's
-// own account.
+// tokenFor returns the account for which install-cni creates tokens, or "" if it is unknown. Before v3.26 this is
+// install-cni's own account.
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
@@ -131,7 +131,7 @@ func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	}
 	s.Kinds.read(ctx, c.ReadKinds)
 	own, group := s.Calico.Value.Spec.ServiceAccountName, s.Kinds.Value.Group
-	if group == "" { // detection of the group panicked
+	if group == "" { // detecting the group caused a panic
 		s.Rights.Err = s.Kinds.Err
 		return
 	}
@@ -155,7 +155,7 @@ func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	return out, err
 }
 
-// pluginNeeds returns the API requests of the CNI plugin for each new pod, with any IPAM.
+// pluginNeeds returns the API requests that the CNI plugin makes for each new pod, whatever IPAM it uses.
 func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	return []authorizationv1.ResourceAttributes{
 		{Verb: "get", Group: calico, Resource: "clusterinformations"}, {Verb: "get", Resource: "pods"},
@@ -163,7 +163,8 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	}
 }
 
-// rightsOf queries which permissions an account has. If the user may not query, it reads roles and bindings.
+// rightsOf queries which permissions an account has. If the user has no permission to query, it reads roles and
+// bindings.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
 	out := Rights{Account: who.user(), Checked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)

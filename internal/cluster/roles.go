@@ -13,8 +13,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// granted reads an account's permissions from roles and bindings, for users who may not create subjectaccessreviews. It
-// ignores authorizers other than RBAC.
+// granted reads an account's permissions from roles and bindings, for users without permission to create
+// subjectaccessreviews. It ignores authorizers other than RBAC.
 func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	all, err := c.allBindings(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, 
 	return all.Items, nil
 }
 
-// once returns a client that lists the ClusterRoleBindings once for all accounts, within a time limit.
+// once returns a client that lists the ClusterRoleBindings only once for all accounts, within a time limit.
 func (c *Client) once(ctx context.Context) *Client {
 	own := *c
 	own.bindings = sync.OnceValues(func() ([]rbacv1.ClusterRoleBinding, error) { return c.allBindings(ctx) })
@@ -80,7 +80,7 @@ func ruleFor(ask authorizationv1.ResourceAttributes) rbacv1.PolicyRule {
 	return rule
 }
 
-// addRules adds the rules of a role that a binding grants to an account. A missing role grants nothing.
+// addRules adds the rules of a role that a binding grants to an account. If the role is missing, it adds nothing.
 func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who account, subjects []rbacv1.Subject,
 	role rbacv1.RoleRef,
 ) ([]rbacv1.PolicyRule, error) {
@@ -106,7 +106,7 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	return append(to, rules...), nil
 }
 
-// account is a ServiceAccount, or a user if it has no namespace.
+// account is a ServiceAccount or, if it has no namespace, a user.
 type account struct{ Namespace, Name string }
 
 // user returns the account's user name in the API server.
@@ -125,7 +125,7 @@ func (a account) groups() []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"}
 }
 
-// is reports whether a binding's subject is the account or one of its groups.
+// is reports whether a binding's subject is the account or one of the account's groups.
 func (a account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:

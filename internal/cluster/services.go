@@ -27,8 +27,8 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	return c.readService(ctx, probe.KindDatastore, svc)
 }
 
-// configuredAPI returns the API server's address in calico-node's configuration, if it differs from the Service and
-// its endpoints. It comes from the ConfigMap kubernetes-services-endpoint, or from the DaemonSet.
+// configuredAPI returns the API server's address from calico-node's configuration if it differs from the addresses of
+// the Service and its endpoints. It comes from the ConfigMap kubernetes-services-endpoint, or from the DaemonSet.
 func (s *Snapshot) configuredAPI() []probe.Target {
 	env := s.environment()
 	host, port := env.known("KUBERNETES_SERVICE_HOST"), 443
@@ -86,11 +86,11 @@ func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 }
 
 // readService lists the addresses of a Service and its endpoints, as targets of a kind. A port that is both UDP and TCP
-// is one target. Unready endpoints are listed only if no endpoint is ready, because kube-proxy does not use them.
-// Typha's unready endpoints are tested although clients do not use them.
+// is one target. Unready endpoints are listed only if no endpoint is ready, because kube-proxy does not use unready
+// endpoints. Typha's unready endpoints are tested although clients do not use them.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
-	slice := "" // an EndpointSlice that is not from the API server
+	slice := "" // an EndpointSlice that the API server did not create
 	add := func(into *[]probe.Target, name, node, addr string, port int32) {
 		a, err := netip.ParseAddr(addr)
 		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
@@ -138,7 +138,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 		}
 	}
-	if served := familiesOf(out); len(served) > 0 { // the Service's address in the other family answers on no node
+	if served := familiesOf(out); len(served) > 0 { // no node answers at the Service's address in the other family
 		out = slices.DeleteFunc(out, func(t probe.Target) bool { return t.Name == "service" && !served[t.Addr.Is6()] })
 	}
 	if kind == probe.KindTypha && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
@@ -147,7 +147,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	return out, nil
 }
 
-// tried limits how many Services are read to find one with ready endpoints.
+// tried is the maximum number of Services to read to find one with ready endpoints.
 const tried = 5
 
 // listServices lists all Services.
@@ -159,8 +159,8 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, nil
 }
 
-// readServices finds one TCP Service with ready endpoints, preferably one with a node port. It returns the Service's
-// cluster addresses, and its port on each of the nodes.
+// readServices finds one TCP Service with ready endpoints. It prefers a Service with a node port. It returns the
+// Service's cluster addresses, and its port on each of the nodes.
 func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], nodes []corev1.Node,
 	under netpolicy.Policies,
 ) ([]probe.Target, error) {
@@ -182,8 +182,8 @@ func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], no
 	return nil, nil
 }
 
-// withEndpoints adds the endpoints to the cluster addresses of a Service, so that the probe can recognize a
-// connection to any other destination.
+// withEndpoints adds the endpoints to a Service's cluster addresses. The probe uses them to recognize a connection to
+// any other destination.
 func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	var ready []string
 	for _, e := range endpoints {
@@ -202,9 +202,9 @@ func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	return targets
 }
 
-// usable returns the Services that every node must reach over TCP: not headless, and not limited to one node's
-// endpoints. Services with pods that no policy selects come first. A Service's selector shows only some labels of its
-// pods.
+// usable returns the Services that every node must be able to reach over TCP. It omits headless Services, and those
+// limited to one node's endpoints. Services whose pods no policy selects come first. A Service's selector shows only
+// some labels of its pods.
 func usable(all []corev1.Service, under netpolicy.Policies) []corev1.Service {
 	type ranked struct {
 		*corev1.Service
@@ -247,8 +247,8 @@ func tcpPort(s *corev1.Service) (corev1.ServicePort, bool) {
 	return corev1.ServicePort{}, false
 }
 
-// nodePort returns the Service's node port. It is 0 if there is none, or if only nodes with a pod of the Service
-// answer.
+// nodePort returns the Service's node port. It returns 0 if there is none, or if only nodes with one of the Service's
+// pods answer.
 func nodePort(s *corev1.Service) int32 {
 	p, _ := tcpPort(s)
 	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -257,8 +257,8 @@ func nodePort(s *corev1.Service) int32 {
 	return p.NodePort
 }
 
-// familiesOf returns the address families of ready endpoints: true for IPv6. If the pods of a dual-stack Service have
-// one family, only the Service's address of that family answers, on every node.
+// familiesOf returns the address families of ready endpoints; true = IPv6. If a dual-stack Service's pods have only one
+// family, only the Service's address of that family answers, on every node.
 func familiesOf(endpoints []probe.Target) map[bool]bool {
 	out := map[bool]bool{}
 	for _, t := range endpoints {

@@ -18,7 +18,7 @@ import (
 var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
 
 // calicoTarget describes how calico-node on this node is configured to detect its address. The version comes from the
-// node's own image, because upgrades go node by node.
+// node's own image, because upgrades proceed node by node.
 func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	spec, _ := CalicoContainerOf(s.Calico.Value)
 	if spec == nil {
@@ -48,7 +48,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: attrs}, true
 }
 
-// folderOf returns the host folder behind a container's mount, "" if the mount is not a host folder.
+// folderOf returns the host folder that a container mounts at this path, or "" if the mount is not a host folder.
 func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	for _, m := range spec.VolumeMounts {
 		if inRun(m.MountPath) != mount || m.SubPath != "" || m.SubPathExpr != "" {
@@ -63,7 +63,7 @@ func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	return ""
 }
 
-// inRun returns the clean form of a path, with /run in place of the link /var/run.
+// inRun returns the clean form of a path, with /run instead of the link /var/run.
 func inRun(name string) string {
 	name = path.Clean(name)
 	if rest, ok := strings.CutPrefix(name, "/var/run/"); ok {
@@ -72,7 +72,7 @@ func inRun(name string) string {
 	return name
 }
 
-// given returns the configured address method, "(from elsewhere)" if unknown.
+// given returns the configured address method, or "(from elsewhere)" if it is unknown.
 func (env environment) given(name string) string {
 	if value, err := env.get(name); err == nil {
 		return value
@@ -80,8 +80,8 @@ func (env environment) given(name string) string {
 	return "(from elsewhere)"
 }
 
-// FelixTarget returns the configured address of this node's Felix. The pod's environment wins over FelixConfiguration,
-// which wins over Felix's defaults.
+// FelixTarget returns the configured address of this node's Felix. The pod's environment takes precedence over
+// FelixConfiguration, and FelixConfiguration over Felix's defaults.
 func FelixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
 	if on, ok := felixEnabled(s); ok {
@@ -151,7 +151,7 @@ func (s *Snapshot) Version() string {
 	return version
 }
 
-// olderThan reports whether the version is known and comes before 3.minor.patch.
+// olderThan reports whether the version is known and is before 3.minor.patch.
 func (s *Snapshot) olderThan(minor, patch int) bool {
 	var have [3]int
 	n, _ := fmt.Sscanf(s.Version(), "v%d.%d.%d", &have[0], &have[1], &have[2])

@@ -15,11 +15,11 @@ import (
 )
 
 // slowFactor is the ratio of the second time limit to the first. An API server that lacks CPU answers a list within
-// half a minute. A dead API server accepts no connection.
+// half a minute. A dead API server does not accept connections.
 const slowFactor = 3
 
 // patiently reads within a time limit. If the API server accepts a connection but does not answer in time, patiently
-// calls Slow and reads once more with a longer limit.
+// calls Slow and retries once with a longer limit.
 func patiently[T any](ctx context.Context, c *Client, read func(context.Context) (T, error)) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
 	var reached atomic.Bool

@@ -17,7 +17,7 @@ import (
 // not be read.
 type Snapshot struct {
 	Survey
-	Together bool    // the run judges all nodes: other nodes' faults are not reported for this one
+	Together bool    // the run judges all nodes: other nodes' faults are not reported for this node
 	asRead   *Survey // the Survey before parts that do not apply to this node were removed
 
 	Now  time.Time // by the API server's clock, when the lease was read
@@ -28,8 +28,8 @@ type Snapshot struct {
 	Starts Read[starts] // recent starts of the kubelet
 	Placed placement
 
-	// the node's verified calico-node pod, nil if there is none. The error reports why it is unknown: an
-	// *UnverifiedError if pods claim to be calico-node and none is trusted
+	// the node's verified calico-node pod; nil = none. The error reports why it is unknown. It is an *UnverifiedError if
+	// pods claim to be calico-node but none of them is trusted.
 	Calico  Read[*corev1.Pod]
 	ignored []corev1.Pod // pods on the node that falsely claim to be calico-node
 	Startup Read[startup]
@@ -46,17 +46,17 @@ type Snapshot struct {
 // configuration is derived from calico-node's environment and Felix's settings.
 type configuration struct {
 	configMaps configMaps           // sources of calico-node's environment
-	Felix      Read[map[string]any] // spec of FelixConfiguration; the node's own wins over default
+	Felix      Read[map[string]any] // spec of FelixConfiguration; the node's own takes precedence over default
 	Backend    Read[string]         // Calico's networking backend: bird, vxlan, none; "" = unknown
-	Etcd       Read[[]probe.Target] // etcd's endpoints, if Calico stores its data there
+	Etcd       Read[[]probe.Target] // etcd's endpoints, if Calico stores its data in etcd
 }
 
-// UnknownNodeError reports that the cluster has no node of that name.
+// UnknownNodeError reports that the cluster has no node with that name.
 type UnknownNodeError struct {
 	Name string
 	Have []string // the existing names, the most similar first
-	// Removed is the event in which a controller reported the deletion of the Node object. Its text is empty if there
-	// was none within the hour for which the API keeps events.
+	// Removed is the event in which a controller reported that the Node object was deleted. The API keeps events for an
+	// hour. Removed's text is empty if there was no such event in this time.
 	Removed probe.Statement
 	now     time.Time
 }
@@ -78,7 +78,7 @@ func (e *UnknownNodeError) Error() string {
 		text, e.Removed.Aged(e.now))
 }
 
-// alike sorts the nodes' names by similarity to the wanted name.
+// alike sorts the nodes' names by their similarity to the wanted name.
 func alike(nodes []corev1.Node, want string) []string {
 	score := func(have string) int {
 		if strings.Contains(have, want) || strings.Contains(want, have) {
@@ -135,6 +135,6 @@ type ofNodes struct {
 type Installation struct {
 	Controllers   Read[[]corev1.Pod] // of calico-kube-controllers
 	Refused       Read[[]Unmade]     // workloads whose new pods the API server refuses
-	NoControllers Read[string]       // why a Deployment that wants a pod has none
-	Sets          Read[[]CalicoSet]  // read if a node has no calico-node pod, else nil
+	NoControllers Read[string]       // why a Deployment that needs a pod has none
+	Sets          Read[[]CalicoSet]  // read if a node has no calico-node pod, otherwise nil
 }

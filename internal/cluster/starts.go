@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kubelet writes an event at each start. This many starts within this time mean that the kubelet keeps exiting.
+// A kubelet writes an event each time it starts. If there are this many starts within this time, the kubelet keeps
+// exiting.
 const (
 	StartsCounted = 10 * time.Minute
 	StartsMost    = 3
-	// Events last for an hour, and the API server lists the oldest first: a kubelet that restarts every four seconds
-	// writes this many.
+	// The API keeps events for an hour, and lists the oldest first. A kubelet that restarts every four seconds writes
+	// almost this many events in an hour.
 	startsRead = 1000
 )
 
@@ -23,7 +24,7 @@ type starts struct {
 	Last time.Time
 }
 
-// ReadStarts counts the kubelet's starts on a node since a time.
+// ReadStarts counts how often the kubelet has started on a node since a given time.
 func (c *Client) ReadStarts(ctx context.Context, node string, since time.Time) (starts, error) {
 	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node)+",reason=Starting,source=kubelet", startsRead)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// strayEndpoints are endpoints that a foreign EndpointSlice adds to a Service with pods. Kubernetes does not maintain
-// this slice.
+// strayEndpoints are endpoints that a foreign EndpointSlice, which Kubernetes does not maintain, adds to a Service with
+// pods.
 type strayEndpoints struct {
 	Service, Slice string   // NAMESPACE/NAME
 	Addresses      []string // addresses without a pod
@@ -18,13 +18,13 @@ type strayEndpoints struct {
 }
 
 const (
-	maxStray   = 4 // number of EndpointSlices, and of addresses in each
+	maxStray   = 4 // maximum number of EndpointSlices, and of addresses in each
 	controller = "endpointslice-controller.k8s.io"
 	mirroring  = "endpointslicemirroring-controller.k8s.io"
 )
 
 // readStray lists endpoints without a pod in EndpointSlices that a program other than Kubernetes created for a Service
-// with a selector. Such endpoints remain when the pod is deleted.
+// with a selector. Such endpoints are not removed when the pod is deleted.
 func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]strayEndpoints, error) {
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s notin (%s, %s),%s",
@@ -56,7 +56,7 @@ func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]st
 	return out, nil
 }
 
-// podless returns a slice's ready endpoints whose address belongs to no pod.
+// podless returns a slice's ready endpoints whose address does not belong to a pod.
 func (c *Client) podless(ctx context.Context, part *discoveryv1.EndpointSlice) (out []string, left int, err error) {
 	for _, e := range part.Endpoints {
 		if ready := e.Conditions.Ready; ready != nil && !*ready || len(e.Addresses) == 0 {

@@ -42,9 +42,9 @@ func (c *Client) readAll(whole context.Context) (*Survey, error) {
 	return s, nil
 }
 
-// firstOf bounds the first lists: a hanging list must not use the time of later lists.
+// firstOf limits the time for the first lists: a hanging list must not use up the time for later lists.
 func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
-	end, limited := whole.Deadline() // the caller's deadline may be sooner
+	end, limited := whole.Deadline() // the caller's deadline may be earlier
 	if !limited {
 		return context.WithCancel(whole)
 	}
@@ -58,8 +58,8 @@ func (c *Client) NewSurvey() *Survey {
 	return s
 }
 
-// anyCalico returns a verified calico-node pod of any node, nil = none, and whether every node has one. One DaemonSet
-// creates these pods, so they use the same ConfigMaps.
+// anyCalico returns a verified calico-node pod from any node, or nil, and whether every node has such a pod. One
+// DaemonSet creates these pods, so they use the same ConfigMaps.
 func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	everywhere = true
 	for i := range s.Nodes {
@@ -80,8 +80,8 @@ func SurveyChecks() []string {
 	}
 }
 
-// Of returns the snapshot of one node from a Survey by ReadAll. It lacks data that needs a separate request per node.
-// It answers SurveyChecks.
+// Of returns one node's snapshot from a Survey by ReadAll. The snapshot does not contain data that needs a separate
+// request per node. It answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.Now)
 	out.Read, out.Together = s.read, true
@@ -93,7 +93,7 @@ func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	return out
 }
 
-// Unknown returns the error for a node that the cluster lacks.
+// Unknown returns the error for a node that the cluster does not have.
 func (s *Survey) Unknown(name string) error {
 	return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
 }
@@ -115,7 +115,8 @@ func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) 
 	})
 }
 
-// readEach reads the nodes, their leases and their calico-node pods. more starts reading further data concurrently.
+// readEach reads the nodes, their leases and their calico-node pods. It calls more, which starts reading further data
+// concurrently.
 func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
 	s := c.NewSurvey()
 	var nodes Read[[]corev1.Node]
@@ -129,8 +130,8 @@ func (c *Client) readEach(ctx context.Context, more func(context.Context, *Surve
 	return s, nodes.Err
 }
 
-// OfEach takes a snapshot of every node, from the nodes, their leases and their calico-node pods. gaps lists the data
-// beside the nodes that could not be read.
+// OfEach takes a snapshot of every node, from the nodes, their leases and their calico-node pods. gaps lists the data,
+// other than the nodes, that could not be read.
 func (c *Client) OfEach(ctx context.Context) (out []*Snapshot, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

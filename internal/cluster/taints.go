@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// startsTaint matches the keys of a node's initial taints, which a controller removes after it initialized the node:
-// node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized, ebs.csi.aws.com/agent-not-ready,
-// node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
+// startsTaint matches the keys of a node's initial taints. A controller removes such a taint after it has initialized
+// the node: node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
+// ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
 var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 
-// maxKept limits how many unscheduled pods are read.
+// maxKept is the maximum number of unscheduled pods to read.
 const maxKept = 500
 
 // StartTaints returns the node's initial taints that no controller has removed yet.

@@ -15,7 +15,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Few names the first items of a list. In the API, an owner's name is free text.
+// Few names the first items of a list. It makes them safe to display, because in the API an owner's name is free text.
 func Few(names []string) string {
 	text := probe.OneLine(strings.Join(names[:min(len(names), maxNamed)], ", "))
 	if more := len(names) - maxNamed; more > 0 {

@@ -17,11 +17,11 @@ import (
 
 // KubeletEvents holds the kubelet's events about a calico-node pod that is not ready.
 type KubeletEvents struct {
-	Waits  *corev1.Event   // the pod's progress, nil = no event
-	Probes probe.Statement // its last failed liveness or readiness probe while it has been not ready
-	Limit  string          // the process or file limit that one of these failures reports, "" = none
-	Before probe.Statement // its last failed probe before it was not ready, if no probe failed since
-	Broken *BrokenProbe    // a probe or hook that cannot succeed, nil = none
+	Waits  *corev1.Event   // the pod's progress; nil = no event
+	Probes probe.Statement // its last failed liveness or readiness probe since it became not ready
+	Limit  string          // the process or file limit that one of these failures reports; "" = none
+	Before probe.Statement // its last failed probe before it became not ready, if no probe has failed since
+	Broken *BrokenProbe    // a probe or hook that cannot succeed; nil = none
 }
 
 // startup explains why Calico's pods on the node do not start.
@@ -35,7 +35,7 @@ type startup struct {
 // KubeletName is the reporter in quoted kubelet events.
 const KubeletName = "the kubelet"
 
-// ReadStart reads why calico-node has not started, if so. The error is the first one from reading the kubelet's events.
+// If calico-node has not started, ReadStart reads why. The error is the first error from reading the kubelet's events.
 func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err error) {
 	if len(StartTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
 		out.Kept.read(ctx, c.readKept)
@@ -43,7 +43,7 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 	switch {
 	case s.Calico.Err != nil:
 	case s.Calico.Value == nil:
-		// Only this distinguishes a DaemonSet that created no pod from a scheduler that did not place the pod.
+		// Only this distinguishes a DaemonSet that did not create a pod from a scheduler that did not place the pod.
 		out.Unplaced.read(ctx, func(ctx context.Context) (*corev1.Pod, error) { return c.readUnplaced(ctx, s.Node.Name) })
 	case !PodReady(s.Calico.Value):
 		out.KubeletEvents, err = c.ReadKubeletEvents(ctx, s.Calico.Value)
@@ -99,9 +99,9 @@ func StatementOf(e *corev1.Event) probe.Statement {
 		At: eventTime(e)}
 }
 
-// failsSince returns since when a failed probe of calico-node explains why it is not ready. A readiness probe tests the
-// running container, so an older container's failure does not count. A failed liveness probe, or a limit of the pod or
-// node, is why the container is new.
+// failsSince returns the time since which a failed probe explains why calico-node is not ready. A readiness probe tests
+// the running container, so an older container's failure does not count. A failed liveness probe, or a limit on the pod
+// or node, is the reason why the container is new.
 func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	since := ConditionOfPod(pod, corev1.ContainersReady).Time
 	_, status := CalicoContainerOf(pod)
@@ -122,7 +122,8 @@ var limits = []struct {
 	{regexp.MustCompile(`[Cc]annot allocate memory`), facts.LimitMemory},
 }
 
-// LimitIn returns the node limit that a message reports as reached: one of the facts.Limit words, "" = none.
+// LimitIn returns the node limit that was reached according to a message: one of the facts.Limit words, or "" if there
+// is none.
 func LimitIn(text string) string {
 	text = text[:min(len(text), LongestEvent)]
 	for _, l := range limits {

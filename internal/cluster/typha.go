@@ -15,10 +15,10 @@ import (
 
 // Typha describes the Typha configured for calico-node.
 type Typha struct {
-	Name    string          // its Service as NAMESPACE/NAME, "" = unknown, or Calico uses no Typha, or an address
+	Name    string          // its Service as NAMESPACE/NAME; "" = unknown, or Calico uses an address or no Typha
 	Service *corev1.Service // nil = unknown
 	Targets []probe.Target  // its endpoints
-	Why     string          // why no endpoint is ready, "" if one is
+	Why     string          // why no endpoint is ready; "" = at least one is
 }
 
 // readTypha lists the Typhas from which this node's Felix may choose. It is empty if Felix does not use Typha.
@@ -50,5 +50,5 @@ func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err
 	return out, err
 }
 
-// ErrNoTypha reports that Typha's Service exists and has no endpoint.
+// ErrNoTypha reports that Typha's Service exists but has no endpoint.
 var ErrNoTypha = errors.New("no endpoint in Typha's service")

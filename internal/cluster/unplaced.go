@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// readUnplaced finds the calico-node pod that the DaemonSet created for the node but no scheduler has bound, nil =
-// none.
+// readUnplaced finds the calico-node pod that the DaemonSet created for the node but that no scheduler has bound. It
+// returns nil if there is none.
 func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=,status.phase=Pending",
@@ -39,7 +39,7 @@ func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, er
 	return nil, nil
 }
 
-// isFor reports whether the DaemonSet controller uses this affinity term to assign a pod to the node.
+// isFor reports whether this is the affinity term that the DaemonSet controller uses to assign a pod to the node.
 func isFor(t corev1.NodeSelectorTerm, node string) bool {
 	return slices.ContainsFunc(t.MatchFields, func(e corev1.NodeSelectorRequirement) bool {
 		return e.Key == metav1.ObjectNameField && e.Operator == corev1.NodeSelectorOpIn &&
@@ -47,7 +47,7 @@ func isFor(t corev1.NodeSelectorTerm, node string) bool {
 	})
 }
 
-// TooMuch returns the pod requests that exceed the node's total allocatable resources, "" = none.
+// TooMuch returns the pod's requests that exceed the node's total allocatable resources, or "" if there are none.
 func TooMuch(p *corev1.Pod, n *corev1.Node) string {
 	var out []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,

@@ -9,19 +9,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Unread returns the first error of the parts that ReadAll and ReadShared read for all nodes together, nil if they read
-// everything. Every verdict uses all parts, so one failed list makes every node look worse, or all nodes look the same.
-// A missing resource is not an error.
+// Unread returns the first error in the parts that ReadAll and ReadShared read for all nodes together, or nil if they
+// read everything. Every verdict uses all parts, so after one failed list every node would look worse, or all nodes
+// would look the same. A missing resource is not an error.
 func (s *Survey) Unread() error { return cmp.Or(s.UnreadParts()...) }
 
-// UnreadParts returns the errors of all these parts, nil for each part that was read.
+// UnreadParts returns the errors of all these parts. The error is nil for each part that was read.
 func (s *Survey) UnreadParts() []error {
 	all := []error{s.Leases.Err, s.Claims.Err, s.FelixConfigs.Err, s.API.Err, s.DNS.Err, s.DNSServers.Err,
 		s.Controllers.Err, s.NoControllers.Err, s.Sets.Err, s.Blocks.Err, s.Policies.Unread,
 		requestError(s.Policies.Other), s.HostEndpoints.Err, s.Pools.Err, s.AllServices.Err, s.Stray.Err,
 		s.Peering.Configs.Err, s.Peering.Peers.Err, s.Info.Err, s.Webhooks.Err, requestError(s.shared.pods.Err),
 		requestError(s.shared.Typha.Err), requestError(s.shared.Services.Err)}
-	if !Denied(s.Refused.Err) { // an optional right: the check is skipped
+	if !Denied(s.Refused.Err) { // the right is optional: without it the check is skipped
 		all = append(all, s.Refused.Err)
 	}
 	for _, config := range s.given {

@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoPods selects the DaemonSet pods that run Felix: Calico's, by manifest or operator, and Canal's, with data in
-// Kubernetes or in etcd. Any user who may create pods can set such a label, so the label alone proves nothing: claimsOf
-// decides which pod to trust.
+// CalicoPods selects the DaemonSet pods that run Felix: Calico's pods, from the manifests or the operator, and Canal's
+// pods, with data in Kubernetes or in etcd. Any user with permission to create pods can set such a label, so the label
+// alone proves nothing. claimsOf decides which pod to trust.
 const CalicoPods = "k8s-app in (calico-node, canal, canal-node)"
 
-// Namespaces returns the namespaces that are trusted to run Calico's pods: the named one, or for "" the namespaces that
-// Calico's manifests and operator use.
+// Namespaces returns the namespaces that are trusted to run Calico's pods: the named namespace or, if that is "", the
+// namespaces that Calico's manifests and operator use.
 func Namespaces(named string) []string {
 	if named != "" {
 		return []string{named}
@@ -28,10 +28,10 @@ func Namespaces(named string) []string {
 	return []string{metav1.NamespaceSystem, "calico-system"}
 }
 
-// Verified reports whether a pod with the label of CalicoPods is Calico's: it is in one of the namespaces, and a
-// DaemonSet controls it. It does not check that the DaemonSet exists. A user who can forge the reference can create
-// pods in such a namespace, and so already controls the nodes. The garbage collector removes a pod without its owner.
-// Reading DaemonSets would require one more permission from every user.
+// Verified reports whether a pod with a label of CalicoPods is Calico's: it is in one of the namespaces, and a
+// DaemonSet controls it. It does not check whether the DaemonSet exists. A user who can forge the reference can create
+// pods in such a namespace, and so already controls the nodes. The garbage collector removes a pod whose owner does not
+// exist. Reading DaemonSets would require one more permission from every user.
 func Verified(p *corev1.Pod, namespaces []string) bool {
 	return slices.Contains(namespaces, p.Namespace) && DaemonSetOf(p) != ""
 }
@@ -50,8 +50,8 @@ type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// SeeCalicoPod shortens err for all checks except the check of calico-node's pod, which explains in full why no pod is
-// trusted.
+// SeeCalicoPod shortens err. All checks use it, except the check for calico-node's pod, which explains in full why no
+// pod is trusted.
 func SeeCalicoPod(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
 		return unverified("calico-node's pod is not known: see %s", facts.CheckCalicoPod)
@@ -63,11 +63,11 @@ func unverified(format string, args ...any) error {
 	return &UnverifiedError{fmt.Sprintf(format, args...)}
 }
 
-// claimsOf sorts a node's pods with the label. It returns the calico-node pod, nil if there is none or if an
-// *UnverifiedError reports why that is unknown. It also returns by name the pods that cannot be it. Between two
-// DaemonSets that may both be Calico's, it does not decide by age or health: it trusts neither. A DaemonSet with a
-// terminating pod also counts. Otherwise, on a cluster without namespace calico-system, a tenant who may create it
-// would be trusted during each update of the real DaemonSet.
+// claimsOf sorts a node's pods with the label. It returns the calico-node pod. It returns nil if there is none, or if
+// an *UnverifiedError reports why that is unknown. It also returns the pods that cannot be calico-node, sorted by name.
+// If two DaemonSets may both be Calico's, it does not decide by age or health: it trusts neither. A DaemonSet with a
+// terminating pod also counts. Otherwise, on a cluster without namespace calico-system, a tenant with permission to
+// create that namespace would be trusted during each update of the real DaemonSet.
 func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod], ignored []corev1.Pod) {
 	all := slices.Clone(pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int {
@@ -108,7 +108,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 // Distinct sorts names and removes duplicates.
 func Distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// replacement chooses between two pods of one DaemonSet: the pod that is not terminating, else the newer pod.
+// replacement chooses between two pods of one DaemonSet: the pod that is not terminating, otherwise the newer pod.
 func replacement(have, next *corev1.Pod) *corev1.Pod {
 	if have == nil {
 		return next
@@ -125,9 +125,9 @@ func replacement(have, next *corev1.Pod) *corev1.Pod {
 	return have
 }
 
-// outside advises on a node whose DaemonSets are all outside the trusted namespaces.
+// outside returns advice for a node whose DaemonSets are all outside the trusted namespaces.
 func outside(namespaces, sets []string) string {
-	if len(namespaces) > 1 { // the usual namespaces: the user named none
+	if len(namespaces) > 1 { // the usual namespaces: the user did not name one
 		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
 			"with --calico-namespace", strings.Join(namespaces, " or "), Few(sets))
 	}
@@ -149,7 +149,7 @@ func namespaceOf(set string) string {
 	return namespace
 }
 
-// choice advises on several DaemonSets, each as NAMESPACE/NAME, sorted.
+// choice returns advice if there are several DaemonSets, given as NAMESPACE/NAME and sorted.
 func choice(sets []string) string {
 	in := map[string]int{}
 	for _, set := range sets {
@@ -174,7 +174,7 @@ func choice(sets []string) string {
 	return "all are " + crowd
 }
 
-// maxNamed limits how many pods or DaemonSets are named: a tenant may create a hundred.
+// maxNamed is the maximum number of pods or DaemonSets to name, because a tenant may create a hundred.
 const maxNamed = 3
 
 // Ignored reports the node's untrusted pods that claim to be calico-node. No other data of these pods is used.

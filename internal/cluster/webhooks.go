@@ -17,20 +17,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// maxWebhooks limits how many unanswered webhooks are reported, and how many Services are read.
+// maxWebhooks is the maximum number of unanswered webhooks to report, and of Services to read.
 const maxWebhooks = 50
 
-// webhooks holds the webhooks that reject requests because they have no endpoint.
+// webhooks holds the webhooks whose requests are rejected because they have no endpoint.
 type webhooks struct {
 	Dead []DeadHook
-	Of   int // number of webhooks that reject requests without an answer
-	Dark int // of these, webhooks with unknown state
+	Of   int // number of webhooks whose requests are rejected if they do not answer
+	Dark int // number of these webhooks whose state is unknown
 }
 
 // A DeadHook is a webhook whose Service has no ready endpoint.
 type DeadHook struct {
 	Config, Name string
-	Why          string // the Service, and why it has no ready endpoint
+	Why          string // the Service, and the reason why it has no ready endpoint
 	Rules        []admissionv1.RuleWithOperations
 	Namespaces   *metav1.LabelSelector
 	Objects      *metav1.LabelSelector
@@ -89,7 +89,8 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	return out, nil
 }
 
-// unanswered returns why a Service has no ready endpoint, "" if it has one; false if the Service could not be read.
+// unanswered returns why a Service has no ready endpoint, or "" if it has one. It returns false if the Service could
+// not be read.
 func (c *Client) unanswered(ctx context.Context, namespace, name string) (why string, known bool) {
 	at := probe.OneLine(namespace + "/" + name)
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
@@ -117,7 +118,7 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 }
 
 // needed lists the objects that a node, Calico and new pods must write. Namespace default represents workload
-// namespaces. Its only label is assumed to be its name.
+// namespaces, and is assumed to have only its name label.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType
@@ -149,9 +150,9 @@ func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	return out
 }
 
-// selects reports whether a webhook's selectors certainly match an object in one of these namespaces; no namespaces = a
-// cluster-scoped object. It uses only known labels: the name label of every namespace, and the label of calico-node's
-// pods.
+// selects reports whether a webhook's selectors certainly match an object in one of these namespaces. If there are no
+// namespaces, the object is cluster-scoped. It uses only known labels: every namespace's name label, and the label of
+// calico-node's pods.
 func (h DeadHook) selects(namespaces []string, pod bool) bool {
 	set := labels.Set{}
 	if pod {

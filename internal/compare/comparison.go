@@ -14,15 +14,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Limits of a comparison: with its head it has less than a dozen lines.
+// Limits for a comparison, which has less than a dozen lines, including its header.
 const (
 	maxChecks   = 5
 	maxSessions = 4
 )
 
-// Nodes compares the diagnosed node with its baseline nodes in a few lines. They show the checks that failed only here
-// or on both, the node's ports as seen from a baseline node, and both ends of their BGP sessions. It returns no lines
-// if no baseline node answered, or if the diagnosed node answered and no check failed.
+// Nodes compares the diagnosed node with its baseline nodes in a few lines. They show the checks that failed only on
+// this node or on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them.
+// It returns no lines if no baseline node answered, or if the diagnosed node answered and no check failed.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil
@@ -67,7 +67,7 @@ func isFine(f diagnose.Findings) bool {
 		len(f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })) == 0
 }
 
-// compared returns the baseline nodes' results of a check that failed here.
+// compared returns the baseline nodes' results for a check that failed on the diagnosed node.
 func compared(f diagnose.Findings, id string, baseline []string) string {
 	var parts, targets []string
 	for _, r := range f.Of(id) {
@@ -141,7 +141,7 @@ func seenFrom(f diagnose.Findings, node string) []string {
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
-		// Other states prove nothing: "reachable" may be half a minute old.
+		// Other states prove nothing. For example, "reachable" may be half a minute old.
 		if state := r.Facts.Str(link.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
@@ -229,7 +229,7 @@ func sessions(f diagnose.Findings, baseline []string) []string {
 	return lines
 }
 
-// state returns one end of a session as its node's BIRD reports it: "start Passive", "start Connect, Connection
+// state returns one end of a session, as BIRD on that node reports it: "start Passive", "start Connect, Connection
 // refused".
 func state(f diagnose.Findings, of []diagnose.Finding, family float64) string {
 	if len(of) == 0 {

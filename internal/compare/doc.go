@@ -2,5 +2,5 @@
 //
 //	findings of all nodes -> Nodes -> checks that failed only here or on both, ports, both ends of BGP sessions
 //
-// Nodes is the entry point. The comparison has at most a dozen lines. The package runs no check and names no cause.
+// Nodes is the entry point. The comparison has at most a dozen lines. The package does not run checks or name causes.
 package compare

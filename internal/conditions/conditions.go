@@ -1,5 +1,5 @@
-// Package conditions turns the results of a run over nodes into a condition of each Node, for controllers, alerts and
-// users of 'kubectl describe node'.
+// Package conditions turns the results of a run over nodes into a condition on each Node. Controllers, alerts and users
+// of 'kubectl describe node' read it.
 //
 //	report of a node -> Of -> Condition
 //	Conditions of a round + what earlier rounds left -> Plan -> Round: which nodes change, and which are held back
@@ -31,7 +31,7 @@ const (
 	Unknown = "Unknown"
 )
 
-// Condition is the state of a node as its condition reports it.
+// Condition is a node's state as the node's condition reports it.
 type Condition struct {
 	Status    string    // True, False or Unknown
 	Reason    string    // the cause in one word: SwapOn
@@ -40,11 +40,11 @@ type Condition struct {
 	Since     time.Time // the time of the last change of status
 }
 
-// maxMessage bounds a message in bytes, because every list of nodes contains it.
+// maxMessage is the maximum size of a message in bytes. It is small because every list of nodes contains the message.
 const maxMessage = 400
 
-// Of returns the condition of a node in a run: True without a fault, False with one, and Unknown if too few checks
-// could run.
+// Of returns a node's condition from a run: True if there is no fault, False if there is one, and Unknown if too few
+// checks could run.
 func Of(n report.FleetNode, run string) Condition {
 	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too few checks could run"
 	switch n.Word {
@@ -76,14 +76,14 @@ func (c Condition) same(other Condition) bool {
 	return c.Status == other.Status && c.Reason == other.Reason && text(c) == text(other)
 }
 
-// A Pending is a status from one round that no second round has confirmed yet.
+// A Pending is a status that one round found and that a second round has not yet confirmed.
 type Pending struct {
 	Status string    // False or Unknown; empty = nothing is pending
 	Since  time.Time // when a round first found it
 }
 
-// PendingKey is the Node annotation that stores a Pending between rounds. Controllers do not act on it, unlike on a
-// condition. Every later round can read it from any machine.
+// PendingKey is the Node annotation that stores a Pending between rounds. Unlike with a condition, controllers do not
+// act on an annotation. Every later round can read it from any machine.
 const PendingKey = facts.PendingCondition
 
 // String returns the annotation's value.
@@ -94,7 +94,8 @@ func (p Pending) String() string {
 	return p.Status + " since " + p.Since.UTC().Format(time.RFC3339)
 }
 
-// ParsePending parses an annotation's value. It returns the zero value for any text that String does not write.
+// ParsePending parses an annotation's value. If the text does not have the form that String writes, it returns the zero
+// value.
 func ParsePending(text string) Pending {
 	status, at, _ := strings.Cut(text, " since ")
 	since, err := time.Parse(time.RFC3339, at)
@@ -104,8 +105,8 @@ func ParsePending(text string) Pending {
 	return Pending{status, since}
 }
 
-// Two rounds can agree if they are at least minApart apart: two answers within a second may come from one bad moment of
-// the API server. After maxApart, the first round no longer counts.
+// Two rounds can agree only if they are at least minApart apart: two answers within a second may both come from one bad
+// moment of the API server. After maxApart, the first round no longer counts.
 const (
 	minApart = 30 * time.Second
 	maxApart = 48 * time.Hour
@@ -129,7 +130,7 @@ type Standing struct {
 	Pending   Pending
 }
 
-// isReached reports whether a controller that acts on the condition already treats the node as bad.
+// isReached reports whether controllers that act on the condition already treat the node as bad.
 func (s Standing) isReached() bool { return s.Status != "" && s.Status != True }
 
 // Reached counts the nodes that are False or Unknown.
@@ -143,21 +144,21 @@ func Reached(had map[string]Standing) int {
 	return n
 }
 
-// A Change is what a round writes on a node.
+// A Change is the result of a round for one node.
 type Change struct {
 	Condition      // the condition that this round found
-	Write     bool // whether to write it to the node; otherwise the old condition stays
+	Write     bool // whether to write it to the node; if false, the old condition is kept
 	Pending   Pending
 }
 
-// Round lists what a round writes and why.
+// Round lists the changes that a round writes and the nodes that it holds back.
 type Round struct {
 	Changes map[string]Change
 	Held    []string // nodes with a confirmed status that Limits.Most holds back
 	Fresh   []string // nodes with a pending status that is too young to be confirmed
-	Pending int      // nodes that turn if the next round agrees: Fresh, and those with a new pending status
-	Above   bool     // whether these nodes exceed Limits.Most, so that the next round would hold them back
-	Turning int      // of these, nodes that are True or have no condition
+	Pending int      // nodes that turn if the next round agrees: those in Fresh, and those with a new pending status
+	Above   bool     // whether these nodes exceed Limits.Most; the next round would then hold them back
+	Turning int      // number of these nodes that are True or have no condition
 }
 
 // pend counts a node with a pending status.
@@ -168,13 +169,14 @@ func (r *Round) pend(was Standing) {
 	}
 }
 
-// Limits bound what a round writes.
+// Limits limit the changes that a round writes.
 type Limits struct {
-	Beat time.Duration // how old a condition may get before a round rewrites it unchanged
-	Most int           // how many nodes of the whole cluster may be False or Unknown
+	Beat time.Duration // age at which a round rewrites an unchanged condition
+	Most int           // maximum number of False or Unknown nodes in the whole cluster
 }
 
-// Plan decides what a round writes. had has every node of the cluster, found the nodes that this round judged.
+// Plan decides what a round writes. had contains every node in the cluster. found contains the nodes that this round
+// judged.
 //
 //   - A node turns True at once. It turns False or Unknown only if two rounds agree (isConfirmed); the first of them
 //     leaves a Pending.
@@ -204,7 +206,7 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 		case !was.Pending.isConfirmed(is.Status, now):
 			changes[node] = Change{Condition: is, Pending: Pending{is.Status, now}}
 			r.pend(was)
-		case was.isReached(): // from Unknown to False, or back: no further node is affected
+		case was.isReached(): // from Unknown to False, or back: this does not affect another node
 			changes[node] = Change{Condition: is, Write: true}
 		default:
 			held = append(held, node)
@@ -218,7 +220,7 @@ func Plan(had map[string]Standing, found map[string]Condition, limits Limits, no
 	}
 	for _, node := range held {
 		delete(changes, node)
-		if now.Sub(had[node].Pending.Since) >= limits.Beat { // or it would expire while the node is held back
+		if now.Sub(had[node].Pending.Since) >= limits.Beat { // otherwise it would expire while the node is held back
 			changes[node] = Change{Condition: found[node], Pending: Pending{found[node].Status, now}}
 		}
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// An Arg is a value of this run in a fix. A sentence shows the value unchanged. A command contains a value only if it
-// has the expected form, without characters that are special to a shell, to JSON or to a program's options. Otherwise
-// the command contains a word in capitals, which the reader replaces. So a command needs no quotes, even behind ssh,
-// where a second shell parses it. Only the constructors create an Arg.
+// An Arg is a value from this run in a fix. A sentence shows the value unchanged. A command contains the value only if
+// it has the expected form, without characters that are special to a shell, to JSON or to a program's options.
+// Otherwise the command contains a word in capitals, and the reader must replace it. So a command does not need quotes,
+// even after ssh, where a second shell parses it. Only the constructors create an Arg.
 type Arg struct{ sentence, command string }
 
-// Said is the value's form in a sentence.
+// Said returns the value's form in a sentence.
 func (a Arg) Said() string { return a.sentence }
 
-// Typed is the value's form in a command.
+// Typed returns the value's form in a command.
 func (a Arg) Typed() string { return a.command }
 
-// Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
+// NodeArg, NamespaceArg, PodArg and DaemonSetArg return the names of Kubernetes objects.
 func NodeArg(s string) Arg { return CheckedArg(s, IsName(s), "NODE") }
 
 func NamespaceArg(s string) Arg { return CheckedArg(s, IsName(s), "NAMESPACE") }
@@ -33,22 +33,22 @@ func PodArg(s string) Arg { return CheckedArg(s, IsName(s), "POD") }
 
 func daemonSetArg(s string) Arg { return CheckedArg(s, IsName(s), "DAEMONSET") }
 
-// AddressArg is an IP address.
+// AddressArg returns an IP address.
 func AddressArg(s string) Arg {
 	_, err := netip.ParseAddr(s)
 	return CheckedArg(s, err == nil && IsWord(s), "ADDRESS") // a zone may be any text
 }
 
-// BlockArg is a range of addresses, in CIDR notation.
+// BlockArg returns a range of addresses in CIDR notation.
 func BlockArg(s string) Arg { return CheckedArg(s, IsBlock(s), "BLOCK") }
 
-// BlockNameArg is a range of addresses as Calico writes it in an object's name.
+// BlockNameArg returns a range of addresses as Calico writes it in an object's name.
 func BlockNameArg(s string) Arg {
 	dashed := strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(s)
 	return CheckedArg(dashed, IsBlock(s), "BLOCK-WITH-DASHES")
 }
 
-// FileArg is the path of a file or folder.
+// FileArg returns the path of a file or folder.
 func FileArg(s string) Arg {
 	return CheckedArg(s, IsWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE")
 }
@@ -60,23 +60,25 @@ func ImageArg(s string) Arg { return CheckedArg(s, IsWord(s), "IMAGE") }
 
 func SysctlArg(s string) Arg { return CheckedArg(s, IsWord(s), "SYSCTL") }
 
-// NumberArg is a positive whole number; 0 means unknown.
+// NumberArg returns a positive whole number; 0 means unknown.
 func NumberArg(n float64) Arg {
 	return CheckedArg(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER")
 }
 
-// NodesWord is a value that only the node reports. A command that changes every node contains a word instead.
+// NodesWord returns a value that only the node reports. In a command, the word otherwise replaces it, because the
+// command may change every node.
 func NodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
 
-// ProcessArg is a process ID.
+// ProcessArg returns a process ID.
 func ProcessArg(pid float64) Arg {
 	return CheckedArg(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
 }
 
-// OwnArg is this program's own text, built from constants and from validated values.
+// OwnArg returns this program's own text, built from constants and validated values.
 func OwnArg(text string) Arg { return Arg{text, text} }
 
-// CheckedArg is a value for sentences. A command contains it only if it is good, otherwise another word.
+// CheckedArg returns a value for sentences. A command contains the value only if good is true, and otherwise another
+// word.
 func CheckedArg(s string, good bool, otherwise string) Arg {
 	if !good {
 		return Arg{cmp.Or(probe.Line(s), otherwise), otherwise}
@@ -103,7 +105,7 @@ func IsBlock(s string) bool {
 // placeholder matches the name of an Arg in a text. JSON and JSONPath also use braces, for other texts.
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
-// filled replaces the names in a text by args, in one pass: a name inside a value is never replaced.
+// filled replaces the names in a text with args in one pass, so a name inside a value is never replaced.
 func filled(text string, args map[string]Arg, as func(Arg) string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
 		arg, known := args[name[1:len(name)-1]]
@@ -114,7 +116,7 @@ func filled(text string, args map[string]Arg, as func(Arg) string) string {
 	})
 }
 
-// inSentence and inCommand are the two forms of an Arg.
+// inSentence and inCommand return the two forms of an Arg.
 func inSentence(a Arg) string { return a.sentence }
 
 func inCommand(a Arg) string { return a.command }
@@ -128,13 +130,13 @@ func Placeholders(text string) []string {
 	return out
 }
 
-// IsCommonArg reports whether every fix may use an Arg of this name, without a value from its case.
+// IsCommonArg reports whether every fix may use an Arg with this name without a value from its case.
 func IsCommonArg(name string) bool {
 	_, common := known(Findings{})[name] // {together} is empty if the runtime is a separate service
 	return common
 }
 
-// Args returns the names in a rule's fixes that its cases must fill in, by Case.Args.
+// Args returns the names in a rule's fixes for which the rule's cases must set a value in Case.Args.
 func (r *Rule) Args() []string {
 	var out []string
 	for _, text := range slices.Concat(r.Fix.Manifest, r.Fix.Operator) {

@@ -13,8 +13,8 @@ type candidate struct {
 	found Case
 	cause probe.Cause
 	score int
-	also  []Clue  // the evidence of its consequences, and of the cases that it represents
-	more  []Cover // what the represented cases explain
+	also  []Clue  // the evidence for its consequences, and for the cases that it represents
+	more  []Cover // the results that the represented cases explain
 	// covered has the indices of the bad results that the candidate explains.
 	covered []int
 }
@@ -22,7 +22,7 @@ type candidate struct {
 // cover indexes a list of covers by check, for fast lookups.
 type cover map[string]*covered
 
-// covered is the covered part of one check: all of it, or the targets with certain words.
+// covered is the covered part of one check: all targets, or the targets with certain words.
 type covered struct {
 	all    bool
 	abouts map[string]bool
@@ -75,8 +75,8 @@ func (c cover) has(check, target string) bool {
 	return false
 }
 
-// consequences returns a function that reports whether all bad evidence of one candidate follows from another
-// candidate. It is called for each pair, so consequences prepares the data in advance.
+// consequences returns a function that reports whether all of one candidate's bad evidence follows from another
+// candidate. That function is called for each pair, so consequences prepares the data in advance.
 func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	type about struct{ check, target string }
 	ids := map[about]int{}
@@ -115,7 +115,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	}
 }
 
-// covers returns the indices of the bad results that a cause explains, including its evidence.
+// covers returns the indices of the bad results that a cause explains, including the cause's evidence.
 func covers(f Findings, c candidate) []int {
 	isEvidence, isCovered := questionsIn(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
 	var out []int
@@ -147,7 +147,7 @@ func follows(f Findings, c candidate) []probe.Follows {
 	return out
 }
 
-// question identifies a check, its target and where it ran.
+// question identifies a check, its target and the place where it ran.
 type question struct{ node, way, check, target, from string }
 
 func QuestionOf(r Finding) question { return question{r.Node, r.Method, r.Check, r.Target, r.From} }

@@ -12,18 +12,18 @@ import (
 
 // Diagnosis is the conclusion of the rules about a run.
 type Diagnosis struct {
-	Causes      []probe.Cause // the likeliest one first
+	Causes      []probe.Cause // the most likely cause first
 	Unexplained []string      // failed checks of the node that no cause explains
-	Failed      []string      // rules that panicked, one sentence each: their causes are unknown
+	Failed      []string      // one sentence for each rule that panicked: its causes are unknown
 
-	proven   bool // a cause has high confidence, and its rule needs no further check
-	untraced bool // a cause names packets that a filter drops, and no check looked for the filter
+	proven   bool // a cause has high confidence, and its rule does not need further checks
+	untraced bool // a filter drops packets according to a cause, and no check looked for the filter
 	kept     []candidate
 	wants    []Cover // checks that the causes still need, likeliest first, with the other node
 }
 
-// Open returns the checks that the causes still need, likeliest first, each with the other node to check, "" for any.
-// It returns nil if a cause is proven and every failed check is explained.
+// Open returns the checks that the causes still need, the most likely cause first. Each has the other node to check; ""
+// = any node. It returns nil if a cause is proven and every failed check is explained.
 func (d Diagnosis) Open() []Cover {
 	if d.Settled() {
 		return nil
@@ -34,17 +34,18 @@ func (d Diagnosis) Open() []Cover {
 // Settled reports whether a cause is proven and every failed check is explained.
 func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 
-// Untraced reports whether a filter drops packets of a cause, and no check has looked for that filter on this node.
+// Untraced reports whether, according to a cause, a filter drops packets and no check has looked for that filter on
+// this node.
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
-// surest sorts candidates by confidence. Present faults precede future faults. Causes that kept the probe off the node
-// come last: a missing permission never outranks a clue about the node itself.
+// surest sorts candidates by confidence. Current faults precede future faults. Causes that prevented the probe from
+// running on the node come last: a missing permission never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
-// Last sorts marked items behind unmarked ones.
+// Last sorts marked items after unmarked items.
 func Last(a, b bool) int {
 	switch {
 	case a == b:
@@ -55,8 +56,8 @@ func Last(a, b bool) int {
 	return -1
 }
 
-// Explain applies every rule of a suite. Of two causes with equal confidence, the cause that explains more bad results
-// is likelier. Both may be true: a busy node may also lack a route.
+// Explain applies every rule of a suite. If two causes have equal confidence, the cause that explains more bad results
+// is more likely. Both may be true: a busy node may also lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.Indexed()
 	f.suite = suite
@@ -99,7 +100,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 	return d
 }
 
-// Ready prepares findings for the rules of a suite: it indexes them, and adds the causes on other nodes.
+// Ready prepares findings for a suite's rules: it indexes the findings, and adds the causes on other nodes.
 func Ready(f Findings, suite Suite) Findings {
 	f = f.Indexed()
 	f.suite = suite
@@ -108,8 +109,8 @@ func Ready(f Findings, suite Suite) Findings {
 	return f
 }
 
-// matched returns the cases of the residual rules or of the regular rules, surest first. A rule that panics loses only
-// its own cases.
+// matched returns the cases of the residual rules or of the regular rules, with the highest confidence first. A rule
+// that panics loses only its own cases.
 func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	for _, rule := range f.suite.Rules {
 		if rule.Residual != residual {
@@ -129,7 +130,7 @@ func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	return all[:min(len(all), MostCauses)], failed
 }
 
-// weighed returns the surest cases of a rule.
+// weighed returns a rule's cases with the highest confidence.
 func (r *Rule) weighed(f Findings) []candidate {
 	var of []candidate
 	for _, c := range r.Match(f) {
@@ -140,14 +141,14 @@ func (r *Rule) weighed(f Findings) []candidate {
 	return surestCases(of)
 }
 
-// Limits: every pair of causes is compared, and a node's answers decide how many cases there are.
+// Limits are needed because every pair of causes is compared, and a node's answers decide how many cases there are.
 const (
 	maxCases   = 20  // of one rule
 	MostCauses = 100 // of all rules
 )
 
-// surestCases returns the surest cases of a rule. If there are too many, the last case represents the rest: it states
-// their number, and explains the same results.
+// surestCases returns a rule's cases with the highest confidence. If there are too many, the last case represents the
+// rest: it states their number, and explains the results that they explain.
 func surestCases(of []candidate) []candidate {
 	if len(of) <= maxCases {
 		return of
@@ -178,7 +179,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	for _, clue := range c.Against {
 		score -= clue.Weight
-		if one := shown(f, clue.Finding); !slices.Contains(cause.For, one) { // the sentence explains the double evidence
+		if one := shown(f, clue.Finding); !slices.Contains(cause.For, one) { // the sentence already shows this evidence
 			cause.Against = withClues(cause.Against, one)
 		}
 	}
@@ -211,7 +212,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }
 
-// withClues adds clues without duplicates: a clue that counts twice is shown once.
+// withClues adds clues without duplicates. A clue that counts twice is shown once.
 func withClues(of []probe.Clue, more ...probe.Clue) []probe.Clue {
 	for _, clue := range more {
 		if !slices.Contains(of, clue) {
@@ -237,7 +238,7 @@ func from(r Finding) string {
 	return "from " + r.From
 }
 
-// missing names the wanted checks without an answer, and why.
+// missing names the wanted checks that have no answer, and the reasons.
 func missing(f Findings, wants []string) []string {
 	var out []string
 	for _, id := range wants {
@@ -261,9 +262,9 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
-// explainedAway removes causes that follow from another cause of at least the same confidence, and lists them in that
-// cause. A cause follows if the other rule's Explains has it, or if its only evidence is the other cause's
-// consequences.
+// explainedAway removes causes that follow from another cause with at least the same confidence, and lists them in that
+// cause. A cause follows from another if the other rule's Explains contains it, or if its only evidence is the other
+// cause's consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
 	by := map[int]int{} // maps a cause to the cause that explains it
 	within := consequences(f, all)
@@ -272,7 +273,8 @@ func explainedAway(f Findings, all []candidate) []candidate {
 		apart := a.Peer != "" && b.Peer != "" && a.Peer != b.Peer || a.Family != 0 && b.Family != 0 && a.Family != b.Family
 		return !apart && slices.Contains(all[i].rule.Explains, all[j].rule.ID)
 	}
-	// Two causes of equal confidence, each based on the other's consequences, are rivals: both are reported.
+	// If two causes have equal confidence and each is based on the other's consequences, they are rivals, and both are
+	// reported.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
 		return !all[j].rule.Apart && all[i].rule.MayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
@@ -299,7 +301,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 			}
 			follow := probe.Follows{Cause: strings.TrimSpace(all[j].rule.ID + " " + all[j].cause.About)}
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
-			// The cause also explains what its consequence explains.
+			// The cause also explains the results that its consequence explains.
 			all[i].found.Covers = append(all[i].found.Covers, all[j].found.Covers...)
 			all[i].also = slices.Concat(all[i].also, all[j].found.For, all[j].also)
 			all[i].more = append(all[i].more, all[j].more...)
@@ -310,10 +312,10 @@ func explainedAway(f Findings, all []candidate) []candidate {
 }
 
 // withOneFix merges a rule's causes that have the same peer, confidence and fix, and differ only in address family or
-// target. It lists the targets, or counts them if there are many.
+// target. It lists the targets. If there are many, it counts them.
 func withOneFix(all []candidate) []candidate {
 	var out []candidate
-	others := map[int][]candidate{} // by the place in out of the first
+	others := map[int][]candidate{} // the key is the index of the first one in out
 	for _, c := range all {
 		i := slices.IndexFunc(out, func(o candidate) bool {
 			return o.rule == c.rule && o.found.Peer == c.found.Peer && o.cause.About != c.cause.About &&
@@ -338,11 +340,11 @@ func withOneFix(all []candidate) []candidate {
 	return out
 }
 
-// shownTargets is how many targets one cause names.
+// shownTargets is the maximum number of targets that one cause names.
 const shownTargets = 3
 
-// together returns the sentence and the subject of a merged cause. It keeps the full sentence of a cause that differs
-// in more than the target.
+// together returns a merged cause's sentence and subject. If a cause differs in more than the target, its full sentence
+// is kept.
 func together(first probe.Cause, others []candidate) (says, about string) {
 	says, about = first.Says, first.About
 	var same []string
@@ -369,7 +371,7 @@ func together(first probe.Cause, others []candidate) (says, about string) {
 
 // root returns the cause at the end of a chain of causes.
 func root(by map[int]int, at int) int {
-	for range len(by) { // no more steps than causes that follow
+	for range len(by) { // at most as many steps as there are causes that follow
 		next, follows := by[at]
 		if !follows {
 			break

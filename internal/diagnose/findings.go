@@ -15,26 +15,26 @@ type Finding struct {
 	probe.Result
 }
 
-// Findings are all results of a run: about the diagnosed node, and about its peers if the run checked them.
+// Findings are all of a run's results: about the diagnosed node and, if the run checked them, about its peers.
 type Findings struct {
 	Node string // the diagnosed node
 	All  []Finding
 
-	byCheck map[string][]Finding // All by check, once indexed
+	byCheck map[string][]Finding // All by check; set by Indexed
 	suite   Suite                // the rules that explain them
-	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
-	reads   *[]string            // records the checks that a match reads, nil = not recorded; see WhyOf
+	there   []RemoteCause        // causes on the other nodes that this node's packets do not reach; see causesThere
+	reads   *[]string            // records the checks that a match reads; nil = not recorded; see WhyOf
 	isThere bool                 // these findings explain another node, for a cause of the diagnosed node
 }
 
-// Limits for the results of one check on one node that rules read. A node can send any number of results, rules compare
-// results with each other, and each bad result may become a case.
+// The maximum number of results that rules read for one check on one node. The limit is needed because a node can send
+// any number of results, rules compare results with each other, and each bad result may become a case.
 const (
 	maxBad    = 100
 	maxOthers = 2000
 )
 
-// Indexed returns the findings as rules read them: without history, and indexed by check.
+// Indexed returns the findings in the form that rules read: without history, and indexed by check.
 func (f Findings) Indexed() Findings {
 	type kind struct {
 		node, check string
@@ -83,18 +83,18 @@ func (f *Findings) Add(ev probe.Event) {
 	}
 }
 
-// travelled converts facts to the types that they have in a saved run, so that rules see the same types in both. A list
-// of texts is a []any there.
+// travelled converts facts to the types that they have in a saved run, so rules see the same types in live and saved
+// runs. In a saved run, a list of texts is a []any.
 func travelled(facts probe.Facts) probe.Facts {
 	b, err := json.Marshal(facts)
 	var out probe.Facts
 	if err != nil || json.Unmarshal(b, &out) != nil {
-		return facts // a saved run cannot contain these
+		return facts // a saved run cannot contain these facts
 	}
 	return out
 }
 
-// LastWord returns the last word of a target, "" if it has none: a node may send a blank target.
+// LastWord returns the last word of a target, or "" if there is none: a node may send a blank target.
 func LastWord(target string) string {
 	words := strings.Fields(target)
 	if len(words) == 0 {
@@ -146,7 +146,7 @@ func (f Findings) Failed(check string) []Finding {
 	return f.those(check, func(r Finding) bool { return r.Status == probe.Fail })
 }
 
-// With returns the results in which a fact has this value. Numbers compare as numbers.
+// With returns the results in which a fact has this value. It compares numbers as numbers.
 func (f Findings) With(check string, key probe.Fact, value any) []Finding {
 	return f.those(check, func(r Finding) bool { return Holds(r.Facts, key, value) })
 }
@@ -165,7 +165,7 @@ func (f Findings) Fine(check string) bool {
 	})
 }
 
-// those returns the results of a check on the node in question that keep accepts.
+// those returns a check's results on the node in question that keep accepts.
 func (f Findings) those(check string, keep func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range f.of(check) {

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// FamilyOf returns the IP family of a result, 0 if it is about both or none.
+// FamilyOf returns a result's IP family, or 0 if the result is about both families or neither.
 func FamilyOf(r Finding) int {
 	if n, ok := r.Facts.Num(probe.FactFamily); ok {
 		return int(n)
@@ -26,10 +26,10 @@ func FamilyName(f int) string { return map[int]string{4: "IPv4", 6: "IPv6"}[f] }
 // NodeOf returns the other node that a result is about, "" if none.
 func NodeOf(r Finding) string { return r.Facts.Str(probe.FactNode) }
 
-// ReasonOf returns the reason in a result, one word.
+// ReasonOf returns the reason in a result, which is one word.
 func ReasonOf(r Finding) string { return r.Facts.Str(probe.FactReason) }
 
-// Answer returns the result of a check about one target, from the node itself.
+// Answer returns the node's own result of a check about one target.
 func Answer(f Findings, check, target string) (Finding, bool) {
 	for _, r := range f.Of(check) {
 		if r.Target == target && r.From == "" {
@@ -50,7 +50,7 @@ func Keep(fs []Finding, fits func(Finding) bool) []Finding {
 	return out
 }
 
-// ListOf reads a list of texts, which has another type once it was decoded from JSON.
+// ListOf reads a list of texts. Its type is different if it was decoded from JSON.
 func ListOf(r Finding, key probe.Fact) []string {
 	switch v := r.Facts[key].(type) {
 	case []string:
@@ -67,7 +67,7 @@ func ListOf(r Finding, key probe.Fact) []string {
 	return nil
 }
 
-// TextsOf reads a map of texts, which has another type once it was decoded from JSON.
+// TextsOf reads a map of texts. Its type is different if it was decoded from JSON.
 func TextsOf(r Finding, key probe.Fact) map[string]string {
 	out := map[string]string{}
 	switch v := r.Facts[key].(type) {

@@ -44,7 +44,7 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 	cause.Fix = fix
 }
 
-// inGroup rewrites a command so that it names Calico's resources in the API group of this cluster.
+// inGroup changes the API group of Calico's resources in a command to the group that this cluster uses.
 func inGroup(f Findings, command string) string {
 	if len(f.With(facts.CheckDatastoreReady, facts.Group, "projectcalico.org")) == 0 {
 		return command
@@ -52,8 +52,8 @@ func inGroup(f Findings, command string) string {
 	return strings.ReplaceAll(command, ".crd.projectcalico.org", ".projectcalico.org")
 }
 
-// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace proves nothing: other
-// installers may also use the operator's calico-system. Older versions recorded only the namespace.
+// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace alone proves nothing,
+// because other installers may also use the operator's calico-system. Older versions recorded only the namespace.
 func installOf(calico Finding, namespace string) string {
 	made, recorded := calico.Facts[facts.Operator].(bool)
 	switch inOperators := namespace == "calico-system"; {
@@ -65,7 +65,7 @@ func installOf(calico Finding, namespace string) string {
 	return "manifest"
 }
 
-// known returns the args that every fix may use, except the args of calico-node's pod.
+// known returns the args that every fix may use, except the args about calico-node's pod.
 func known(f Findings) map[string]Arg {
 	out := map[string]Arg{
 		"node": NodeArg(f.Node), "namespace": NamespaceArg("kube-system"), "pod": PodArg(""),

@@ -6,12 +6,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxSuspects is how many other nodes can be suspects for lost packets. If paths to more nodes lose packets, this node
-// is the cause.
+// maxSuspects is the maximum number of other nodes that can be suspects for lost packets. If paths to more nodes lose
+// packets, this node is the cause.
 const maxSuspects = 2
 
-// Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so the
-// whole suite is worth running on both.
+// Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so it is
+// worthwhile to run the whole suite on both.
 func Suspects(f Findings, suite Suite) []string {
 	f = f.Indexed()
 	f.suite = suite
@@ -35,7 +35,7 @@ func (f Findings) loses(node string) bool {
 	return f.suite.Lost != nil && len(f.suite.Lost(f, node)) > 0
 }
 
-// A RemoteCause is a cause on another node that loses this node's packets.
+// A RemoteCause is a cause on another node because of which this node's packets are lost.
 type RemoteCause struct {
 	Node     string
 	Cause    probe.Cause
@@ -46,7 +46,7 @@ type RemoteCause struct {
 // RemoteCauses returns the causes on other nodes.
 func (f Findings) RemoteCauses() []RemoteCause { return f.there }
 
-// shownThere is how many results of a remote cause are shown.
+// shownThere is the maximum number of a remote cause's results to show.
 const shownThere = 3
 
 // causesThere returns causes on other nodes that ran the whole suite. It considers a node only if packets to it are

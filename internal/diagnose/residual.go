@@ -26,8 +26,8 @@ func unproven(f Findings, all []candidate) Findings {
 	return out.Indexed()
 }
 
-// placeResidual inserts residual causes into the sorted list: behind causes of higher confidence and regular causes of
-// equal confidence, but before symptoms, Open and Later causes of equal confidence.
+// placeResidual inserts residual causes into the sorted list. They come after causes with higher confidence and regular
+// causes with equal confidence, but before symptoms, Open causes and Later causes with equal confidence.
 func placeResidual(all []candidate) []candidate {
 	var out, left []candidate
 	for _, c := range all {
@@ -52,7 +52,7 @@ func placeResidual(all []candidate) []candidate {
 
 // lowerOpen lowers Open causes from high to medium confidence if a residual cause of at least medium confidence
 // explains some of the same results. An Open cause names only the two ends between which packets are lost. The residual
-// cause may name what drops the packets, so it must not rank lower.
+// cause may name what drops the packets, so it must not rank below the Open cause.
 func lowerOpen(f Findings, all, residual []candidate) []candidate {
 	known := map[int]bool{}
 	for _, c := range residual {

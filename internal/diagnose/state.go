@@ -4,5 +4,5 @@ import (
 	"strings"
 )
 
-// WithoutBraces returns a text in which no braces can name an argument.
+// WithoutBraces replaces the braces in a text, so they cannot name an argument.
 func WithoutBraces(text string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(text) }

@@ -6,16 +6,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Suite is the input of a diagnosis beside the findings: the rules, and what the engine needs of the subjects.
+// A Suite is the input of a diagnosis in addition to the findings: the rules, and the data about the subjects that the
+// engine needs.
 type Suite struct {
 	Rules []*Rule // the order decides between otherwise equal causes
-	// Lost returns the results that show lost packets to another node.
+	// Lost returns the results that show that packets to another node are lost.
 	Lost func(f Findings, node string) []Finding
-	// Paths are the checks that need packets to pass between nodes or their pods.
+	// Paths are the checks that succeed only if packets pass between nodes or their pods.
 	Paths []string
 	// Whole is a check that has a result on every node that ran the whole suite.
 	Whole string
-	// Implies maps a check to the effects that other nodes see if all its results on this node are bad.
+	// Implies maps a check to the effects that other nodes see if all of the check's results on this node are bad.
 	Implies map[string]Cover
 }
 
@@ -25,7 +26,7 @@ func (s Suite) With(theirs []*Rule) Suite {
 	return s
 }
 
-// Rule returns a rule by its ID, nil if unknown.
+// Rule returns the rule with an ID, or nil if the ID is unknown.
 func (s Suite) Rule(id string) *Rule {
 	i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.ID == id })
 	if i < 0 {
@@ -37,7 +38,7 @@ func (s Suite) Rule(id string) *Rule {
 // A Side is the location of the fault, for a cause that names another node.
 type Side int
 
-// The sides. Only Here is a fault of the node with the cause, regardless of the other node.
+// The sides. Only Here means that the node with the cause is at fault, regardless of the other node.
 const (
 	Between Side = iota // at either end, or between the two
 	Here                // on the node with the cause: its kernel misroutes packets for the other node
@@ -53,7 +54,7 @@ func (s Suite) IDs() []string {
 	return out
 }
 
-// Advice returns the parts of each cause that need no run: its ID, advice and runbooks.
+// Advice returns the parts of each cause that do not need a run: its ID, advice and runbooks.
 func (s Suite) Advice() []probe.Cause {
 	var out []probe.Cause
 	for _, r := range s.Rules {
@@ -62,7 +63,7 @@ func (s Suite) Advice() []probe.Cause {
 	return out
 }
 
-// SideOf returns the side of the causes of a rule, Between for an unknown rule.
+// SideOf returns the side of a rule's causes, or Between if the rule is unknown.
 func (s Suite) SideOf(id string) Side {
 	r := s.Rule(id)
 	switch {

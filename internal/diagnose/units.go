@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// units returns the systemd units of this node's kubelet and runtime. Some distributions run both in one program: the
-// kubelet's version, or for MicroK8s the runtime's socket, shows which distribution.
+// units returns the systemd units of this node's kubelet and runtime. Some distributions run both in one program. The
+// kubelet's version or, for MicroK8s, the runtime's socket shows which distribution it is.
 func units(f Findings) map[string]string {
 	out := map[string]string{"kubelet": "kubelet", "containerd": "containerd", "runtime": "containerd", "together": ""}
 	one := func(agent, server string) {

@@ -8,22 +8,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Why explains one rule's answer about a run: what its match read, the cases it found, and their outcome.
+// Why explains one rule's answer about a run: the checks that its match read, the cases that it found, and their
+// outcome.
 type Why struct {
 	Reads []Read // the checks that the match read, in order
 	Steps []Step // of a match in data
 	Cases []CaseWhy
-	Crash string // the rule's panic, "" if it had none
+	Crash string // the rule's panic; "" = no panic
 }
 
 // Read is a check that a match read, with the number of its results in this run.
 type Read struct {
 	Check  string
-	Counts map[probe.Status]int // of its results on the node in question
-	Others int                  // its results on other nodes
+	Counts map[probe.Status]int // numbers of its results on the node in question, by status
+	Others int                  // number of its results on other nodes
 }
 
-// Step is one line of a match in data: a selection with its number of findings, or a case and whether it holds.
+// Step is one line of a match in data: a selection with the number of its findings, or a case and whether it holds.
 type Step struct {
 	Text  string
 	Found int
@@ -41,7 +42,7 @@ type CaseWhy struct {
 	Became string
 }
 
-// WhyOf explains a rule's answer about findings. It returns false for an unknown ID.
+// WhyOf explains a rule's answer about findings. If the ID is unknown, it returns false.
 func WhyOf(f Findings, suite Suite, id string) (Why, bool) {
 	rule := suite.Rule(id)
 	if rule == nil {

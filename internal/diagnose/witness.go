@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// soleWitness returns the only other node, or the namespace of the pods, that most evidence comes from. It returns ""
-// if the node itself and the API report as much or are sufficient proof, or if two other nodes agree. A node may lie
-// about another node, and a pod's owner controls what a check in the pod sees, so the confidence is limited.
+// If most evidence comes from only one other node, or from the pods of one namespace, soleWitness returns its name. It
+// returns "" if the node itself and the API report as much or are sufficient proof, or if two other nodes agree. A node
+// may lie about another node, and a pod's owner controls what a check in the pod sees, so the confidence is limited.
 func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
 	for _, clue := range evidence {
@@ -20,11 +20,11 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 	if len(who) != 1 {
 		return ""
 	}
-	// The node itself can confirm another node's claim about it: that node does not answer.
+	// This node itself can confirm another node's claim about that other node: the other node does not answer.
 	theirs := func(clue Clue) bool {
 		return witnessOf(f, clue.Finding) != "" || NodeOf(clue.Finding) == who[0] && unanswered(clue.Finding)
 	}
-	var seenHere []string // the checks in which the node itself, or the API, reports the same
+	var seenHere []string // the checks in which the node itself or the API reports the same
 	for _, clue := range evidence {
 		if !clue.Context && !theirs(clue) {
 			seenHere = append(seenHere, clue.Check)
@@ -56,14 +56,14 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 	return who[0]
 }
 
-// unanswered reports whether a result is bad because no reply came back.
+// unanswered reports whether a result is bad because there was no reply.
 func unanswered(r Finding) bool {
 	received, counted := r.Facts.Num(probe.FactReceived)
 	return IsBad(r.Status) && (ReasonOf(r) == "timeout" || counted && received == 0)
 }
 
-// witnessOf returns who reports a finding: another node, the owner of the pods of a namespace, or "" for the node
-// itself and the API.
+// witnessOf returns the source of a finding: another node, a namespace whose pods' owner controls it, or "" for the
+// node itself and the API.
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
@@ -75,8 +75,8 @@ func witnessOf(f Findings, r Finding) string {
 	return namespace
 }
 
-// ThirdNodes returns third nodes' good results about the target of this node's bad result: these nodes reach the
-// target. It returns nil if any third node also fails.
+// ThirdNodes returns third nodes' good results about the target of this node's bad result. They show that those nodes
+// reach the target. It returns nil if any third node also fails.
 func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !IsBad(r.Status) {
 		return nil
@@ -91,7 +91,7 @@ func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 }
 
 // contradicted returns the evidence against a case that blames another node for not answering this node: a third node
-// gets an answer.
+// gets an answer from it.
 func contradicted(f Findings, rule *Rule, c Case) []Clue {
 	if len(rule.RefutedBy) == 0 || c.Peer == "" {
 		return nil

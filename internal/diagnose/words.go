@@ -21,7 +21,7 @@ func Milliseconds(ms float64) time.Duration {
 // Lasting formats a duration in seconds.
 func Lasting(seconds float64) string { return probe.Age(time.Duration(seconds * float64(time.Second))) }
 
-// Num returns a fact of the first of some findings, 0 without one.
+// Num returns a fact from the first of some findings, or 0 if there is no finding.
 func Num(fs []Finding, key probe.Fact) float64 {
 	for _, r := range fs {
 		if n, ok := r.Facts.Num(key); ok {

@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// aboutCalico are the API checks of calico-node's containers.
+// aboutCalico lists the API checks about calico-node's containers.
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
-// lookAgain queries the API again in two cases, and reports the changes. Either the kubelet stopped renewing its lease,
-// or the node reports that Felix is gone although the API showed calico-node as healthy. In the second case the
-// container just exited, and the kubelet reports the reason a second or two later.
+// lookAgain queries the API again in two cases, and reports the changes. In the first case, the kubelet stopped
+// renewing its lease. In the second case, the node reports that Felix is gone although the API showed calico-node as
+// healthy: the container has just exited, and the kubelet reports the reason a second or two later.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if r.unrenewed != nil {
 		if err := r.answerAgain(ctx, r.unrenewed, []string{facts.CheckNodeLease}); err != nil {

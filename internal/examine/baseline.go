@@ -32,12 +32,12 @@ import (
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second
-	// A node to which packets are lost runs the whole suite, and many of its checks time out.
+	// If packets to a node are lost, it runs the whole suite, and many of its checks time out.
 	suspectLimit = 60 * time.Second
 )
 
-// baselineLimit is the time limit of a baseline node. A user who extends the time that a probe has to start waits for
-// this one too.
+// baselineLimit returns the time limit for a baseline node. If the user extends the time that a probe has to start,
+// that time also applies here.
 func (r *Run) baselineLimit() time.Duration {
 	return baselineLimit + max(0, r.opts.StartTimeout-baselineStart)
 }
@@ -48,8 +48,8 @@ func (r *Run) Compares(snap *cluster.Snapshot) bool {
 		slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
-// troubled reports whether there is something to compare: a failed check of the node, a warning without a cause, or
-// no access method that works.
+// troubled reports whether there is a reason to compare: a failed check on the node, a warning without a cause, or the
+// lack of an access method that works.
 func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
@@ -58,18 +58,18 @@ func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 }
 
 // worthComparing returns the checks to run on baseline nodes: the checks that failed on the node, the settings checks
-// that ran there, CoreDNS's own checks if names do not resolve, and the firewall's if packets are lost. It always
-// includes the BGP sessions, and whether the baseline node reaches the node.
+// that ran there, CoreDNS's own checks if names do not resolve, and the firewall's check if packets are lost. It always
+// includes the check of the BGP sessions, and the check whether the baseline node reaches the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
 		switch {
 		case c.Is(nodestate.NodeState):
-			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else this check may still run on it
+			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // otherwise this check may still run on the node
 				out = append(out, c)
 			}
 		case c.Is(logs.KubeLog) && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
-			// CoreDNS may run there
+			// CoreDNS may run on the baseline node
 			out = append(out, c)
 		case c.Is(overlay.EncapProof), // needs two probes that expect each other
 			c.Is(firewall.PacketDrops): // is about this node's lost packets
@@ -82,14 +82,15 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 	return out
 }
 
-// answeredItself reports whether a probe on the node has answered anything yet.
+// answeredItself reports whether a probe on the node has already answered anything.
 func answeredItself(seen diagnose.Findings) bool {
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && r.Method != injector.MethodAPI && r.Check != probe.CheckPlaced
 	})
 }
 
-// preferred returns the remote addresses of failed BGP sessions: those nodes are the first choice as baseline.
+// preferred returns the remote addresses of failed BGP sessions. The nodes with these addresses are the first choice as
+// baseline nodes.
 func preferred(seen diagnose.Findings) []netip.Addr {
 	var out []netip.Addr
 	for _, r := range seen.Bad(bgp.BGPSession.ID) {
@@ -107,12 +108,12 @@ type baseline struct {
 	err    error // no probe could be placed, or its answer is incomplete
 }
 
-// comparison waits for the running baseline nodes, until all have answered or their time is over. Further calls
-// return the same answers.
+// comparison waits until all running baseline nodes have answered or their time is over. Further calls return the same
+// answers.
 type comparison func() []baseline
 
-// heardNothing waits, and reports whether the node answered no baseline node. That requires two baseline nodes, or one
-// if the API also shows a silent kubelet.
+// heardNothing waits, and reports whether the node did not answer any baseline node. This requires two baseline nodes,
+// or one if the API also shows that the kubelet is silent.
 func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
 	for _, l := range wait() {
@@ -187,7 +188,7 @@ func (r *Run) baselineNodes(snap *cluster.Snapshot, prefer []netip.Addr) []*core
 	return all[:min(len(all), r.opts.Baselines)]
 }
 
-// suspects returns the other nodes to which packets are lost without a proven cause: the cause may be on either end.
+// suspects returns the other nodes to which packets are lost without a proven cause. The cause may be at either end.
 func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
@@ -220,7 +221,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 		switch {
 		case err != nil:
 			why := node + ": " + apierror.Explain(err)
-			if !slices.Contains(failed, why) { // the comparison fails as the view from outside did
+			if !slices.Contains(failed, why) { // the comparison fails for the same reason as the view from outside
 				failed = append(failed, why)
 				r.client.Note("%s: %s", what, why)
 			}
@@ -247,7 +248,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 	return nil
 }
 
-// askSafely is askBaseline, but a panic loses only this answer.
+// askSafely calls askBaseline. If that panics, only this answer is lost.
 func (r *Run) askSafely(
 	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check,
 ) (out baseline) {
@@ -289,7 +290,7 @@ func (r *Run) askBaseline(
 	return out
 }
 
-// fail records why the node's answer is incomplete: no probe was placed, the answer broke off, or the API data about
+// fail records why the node's answer is incomplete: a probe was not placed, the answer broke off, or the API data about
 // the node could not be read. Without API data, the probe has no plan.
 func (b *baseline) fail(err error, placed bool, unread error) {
 	var ev probe.Event
@@ -323,8 +324,8 @@ func orLate(ctx context.Context, err error) error {
 	return err
 }
 
-// planFor returns the plan for a baseline node: the compared checks, about the baseline node itself and about the
-// diagnosed node.
+// planFor returns the plan for a baseline node. It has the compared checks, both about the baseline node itself and
+// about the diagnosed node.
 func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check) probe.Plan {
 	plan := probe.Plan{
 		Run: r.ID, Node: node.Name, Method: probe.MethodBaseline, Checks: CheckIDs(compared), Limit: r.opts.CheckTimeout,
@@ -335,7 +336,7 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, compare
 	return plan
 }
 
-// apiAbout answers the API checks of a baseline node.
+// apiAbout answers the API checks about a baseline node.
 func apiAbout(ctx context.Context, theirs *cluster.Snapshot, compared []*probe.Check) []probe.Event {
 	var out []probe.Event
 	runner := probe.Runner{

@@ -29,27 +29,26 @@ import (
 type Config struct {
 	Rest    func() (*rest.Config, error)     // how to reach the API server
 	Cluster func() (*probe.Cluster, error)   // which cluster that is, for reports
-	Probe   func(architecture string) []byte // the embedded probe for nodes of an architecture, nil = none
+	Probe   func(architecture string) []byte // the embedded probe for an architecture; nil = none
 	Ours    func(image string) bool          // reports whether an image belongs to this release
 
-	Verbose bool // writes progress to any stream, on lines that stay
+	Verbose bool // writes progress to any stream, on permanent lines
 
-	Namespace       string // where probe pods go, "" = beside calico-node
-	CalicoNamespace string // trust calico-node only in this namespace, "" = the usual ones
+	Namespace       string // namespace of probe pods; "" = calico-node's namespace
+	CalicoNamespace string // trust calico-node only in this namespace; "" = the usual namespaces
 
-	// Consent is called before probes are placed on more than MaxWithoutConsent nodes; an error refuses. nil = always
-	// refuse.
+	// Consent is called before probes are placed on more than MaxWithoutConsent nodes. An error means that the user
+	// refuses. nil = always refuse.
 	Consent func(ctx context.Context, nodes int) error
 }
 
-// Client is shared by all examinations of one program: the cluster, and the stream for messages to the user.
+// Client holds what all of a program's examinations share: the cluster, and the stream for messages to the user.
 type Client struct {
 	Config
 	messages io.Writer
 	quiet    bool
 	began    time.Time
-	// installed is set once the namespace beside calico-node has refused a pod that the namespace of 'manifests'
-	// accepted.
+	// installed is set once calico-node's namespace has refused a pod that the namespace from 'manifests' accepted.
 	installed *atomic.Bool
 }
 
@@ -83,7 +82,7 @@ func (c *Client) Quiet() *Client {
 	return &own
 }
 
-// Busy returns the same Client with a request rate for many nodes, which drops when the API server asks for it.
+// Busy returns the same Client with a request rate for many nodes. The rate drops when the API server asks for it.
 func (c *Client) Busy() *Client {
 	const perSecond = 300
 	own, pace := *c, &pacer{}
@@ -111,7 +110,7 @@ func (c *Client) Progress(format string, args ...any) {
 	}
 }
 
-// Note writes a line that the user needs on any stream.
+// Note writes a line that the user needs, whatever the stream is.
 func (c *Client) Note(format string, args ...any) { ui.Say(c.messages, format, args...) }
 
 // Reader returns a client that reads the API.
@@ -130,8 +129,8 @@ func (c *Client) Reader() (*cluster.Client, error) {
 	return client, nil
 }
 
-// Resolve replaces an address in o.Node with the name of its node. It keeps an address without a node: the next step,
-// reading the cluster, reports the address and the existing names.
+// Resolve replaces an address in o.Node with the name of its node. If no node has the address, it keeps the address:
+// the next step, reading the cluster, reports the address and the existing names.
 func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	addr, err := netip.ParseAddr(o.Node)
 	if err != nil || o.access().Here() {
@@ -153,7 +152,7 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// ClusterOf returns the run's cluster, nil with the access method that uses no API.
+// ClusterOf returns the run's cluster. It returns nil if the access method does not use the API.
 func (c *Client) ClusterOf(o Options) (*probe.Cluster, error) {
 	if o.access().Here() {
 		return nil, nil
@@ -161,7 +160,7 @@ func (c *Client) ClusterOf(o Options) (*probe.Cluster, error) {
 	return c.Cluster()
 }
 
-// Read reads the node from the API. It returns nil with the access method that uses no API.
+// Read reads the node from the API. It returns nil if the access method does not use the API.
 func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster.Snapshot, error) {
 	if o.access().Here() {
 		return nil, nil, nil
@@ -206,8 +205,8 @@ func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, erro
 	return client.Running(ctx, node)
 }
 
-// PodNamespace returns the namespace of the probe pod: the user's choice, or calico-node's namespace, which must admit
-// privileged pods, unless that already refused one.
+// PodNamespace returns the namespace of the probe pod. This is the user's choice, or else calico-node's namespace,
+// which must admit privileged pods, unless that namespace already refused one.
 func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	switch {
 	case c.Namespace != "":
@@ -220,8 +219,8 @@ func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	return namespaceOf(nil)
 }
 
-// namespaceOf returns the namespace of calico-node's verified pod, "" without one. A pod that only claims to be
-// calico-node never decides where a privileged pod goes.
+// namespaceOf returns the namespace of calico-node's verified pod, or "" if there is none. A pod that only claims to be
+// calico-node never decides where a privileged pod is created.
 func namespaceOf(calico *corev1.Pod) string {
 	if calico == nil {
 		return metav1.NamespaceSystem
@@ -229,9 +228,10 @@ func namespaceOf(calico *corev1.Pod) string {
 	return calico.Namespace
 }
 
-// InEitherNamespace makes access method pod fall back to the namespace of 'manifests' if the user chose no namespace
-// and calico-node's namespace refuses the pod. A user with only the rights from 'manifests' may create pods nowhere
-// else, and the next access method needs more rights. After a fallback, the namespace of 'manifests' comes first.
+// InEitherNamespace adds a fallback to access method pod: if the user did not choose a namespace and calico-node's
+// namespace refuses the pod, it uses the namespace from 'manifests'. A user who has only the rights from 'manifests'
+// cannot create pods anywhere else, and the next access method needs more rights. After a fallback, the namespace from
+// 'manifests' comes first.
 func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		session, err := open(ctx, opts)
@@ -261,8 +261,8 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	}
 }
 
-// bothRefused returns the error of a pod that both namespaces refused. It is nil if the other namespace accepted the
-// pod, even if the pod failed there later.
+// bothRefused returns the error for a pod that both namespaces refused. It returns nil if the other namespace accepted
+// the pod, even if the pod failed there later.
 func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
 	there, _ := errors.AsType[*injector.PlacementError](err)
 	before := "and namespace " + first + " rejects it: " + refused.Text
@@ -278,13 +278,13 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 			why = "no right there either"
 		}
 		return refused.And("nor in namespace " + name + ": " + why)
-	case there == nil: // unknown whether it admits the pod
+	case there == nil: // it is unknown whether the namespace admits the pod
 		return fmt.Errorf("%w; %s", err, before)
 	}
 	return there.And(before)
 }
 
-// admitted are the reasons for which a pod fails after a namespace has admitted it.
+// admitted returns the reasons why a pod can fail after a namespace has admitted it.
 func admitted() []facts.Reason {
 	return []facts.Reason{
 		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
@@ -292,7 +292,7 @@ func admitted() []facts.Reason {
 	}
 }
 
-// refusedByNamespace returns the refusal of a pod that another namespace might admit, else nil.
+// refusedByNamespace returns the refusal if another namespace might admit the pod, otherwise nil.
 func refusedByNamespace(err error) *injector.PlacementError {
 	ofNamespace := []facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}
 	pe, _ := errors.AsType[*injector.PlacementError](err)
@@ -302,8 +302,8 @@ func refusedByNamespace(err error) *injector.PlacementError {
 	return nil
 }
 
-// wrongNamespace returns an error if the user's pod namespace is wrong, which other access methods would not fix; nil =
-// it is valid.
+// wrongNamespace returns an error if the user's pod namespace is wrong, because other access methods would not help.
+// nil = it is valid.
 func (c *Client) wrongNamespace(err error) error {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Collector receives the events of one run, live or saved. It cleans and stamps them, counts them for the verdict,
-// keeps them for the causes, and passes them to the report.
+// Collector receives the events of one run, live or saved. It cleans the events and adds the node and method. It counts
+// them for the verdict, keeps them for the causes, and passes them to the report.
 type Collector struct {
 	Node    string
 	Sink    report.Sink
@@ -28,7 +28,7 @@ type Collector struct {
 	suite diagnose.Suite
 }
 
-// NewCollector returns a Collector for a node. theirs are an operator's causes, beside the program's.
+// NewCollector returns a Collector for a node. theirs are an operator's causes, in addition to the program's causes.
 func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Collector {
 	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
 		suite: cause.All().With(theirs)}
@@ -37,7 +37,7 @@ func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Coll
 // Add receives an event of the node.
 func (c *Collector) Add(method string, ev probe.Event) error {
 	ev = ev.Cleaned()
-	ev.Node, ev.Method, ev.For = c.Node, method, "" // a node does not choose the run that its answer belongs to
+	ev.Node, ev.Method, ev.For = c.Node, method, "" // a node must not choose the run to which its answer belongs
 	c.Tally.Add(ev)
 	c.Seen.Add(ev)
 	return c.Sink.Event(ev)
@@ -95,7 +95,7 @@ func (c *Collector) Conclude() error {
 	return nil
 }
 
-// conclusions runs the comparison and the rules over all findings. failed lists the parts that crashed.
+// conclusions applies the comparison and the rules to all findings. failed lists the parts that crashed.
 func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []string, found diagnose.Diagnosis,
 	failed []string,
 ) {
@@ -110,7 +110,7 @@ func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []strin
 	return compared, found, append(failed, found.Failed...)
 }
 
-// crashed is the result of a part of this client that panicked: its findings are unknown.
+// crashed returns the result for a part of this client that panicked. The findings of that part are unknown.
 func crashed(why string) probe.Event {
 	r := probe.Found(probe.Unknown, "%s", why).With(probe.FactReason, probe.ReasonCrashed)
 	r.Check = probe.CheckAnswered
@@ -129,7 +129,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 	for _, ev := range events {
 		if r := ev.Result; r != nil && ev.Method == "" && r.Check == probe.CheckAnswered &&
 			r.Facts.Str(probe.FactReason) == probe.ReasonCrashed {
-			continue // a conclusion: this version draws its own
+			continue // skip conclusions: this version draws its own
 		}
 		if ev.Node == run.Node {
 			c.Tally.Add(ev)
@@ -145,7 +145,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 	return c, nil
 }
 
-// Recorder is a sink that keeps a run in the form of a saved one.
+// Recorder is a sink that keeps a run in the form of a saved run.
 type Recorder struct {
 	Run    report.Run
 	Others []report.Sink // receive each event as it comes

@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ProvesEncap reports whether the run includes the proof of encapsulation, which needs a second probe.
+// ProvesEncap reports whether the run includes the proof of encapsulation. That proof needs a second probe.
 func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 	return snap != nil && slices.ContainsFunc(r.picked, overlay.EncapProof.Is)
 }
 
-// ProveEncap places a second probe, on another node. The two probes send packets to each other, which proves which
-// kinds pass. The error is about writing the report.
+// ProveEncap places a second probe on another node. The two probes send packets to each other, which shows which kinds
+// of packets pass. The error is from writing the report.
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
@@ -90,7 +90,7 @@ func (r *Run) placeOn(
 		return nil, err
 	}
 	opts := r.opts.placement(r.client, injector.MethodPod, nil)
-	// A separate run ID: the pod of an earlier probe there may still be terminating.
+	// Use a separate run ID, because the pod of an earlier probe on that node may still be terminating.
 	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
 	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico.Value, start
 	opts.Checks, opts.Needed = CheckIDs(compared), probe.Capabilities(compared)
@@ -103,7 +103,7 @@ type end struct {
 	session *injector.Session
 }
 
-// direction starts one end as listener and then the other as sender. Results come back even beside an error.
+// direction starts one end as listener and then the other as sender. It may return results together with an error.
 func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to end) ([]probe.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +146,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 		return sent, errors.Join(fmt.Errorf("the sender: %w", err), <-ended)
 	}
 	select {
-	case err = <-ended: // the listener stopped before the sender: missing packets may have been sent later
+	case err = <-ended: // the listener stopped before the sender did: missing packets may have been sent later
 		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
 			return r.Status == probe.OK && r.Facts.Str(overlay.FactPath) != "BGP"
 		})
@@ -159,8 +159,8 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	return joined(sent, heard), err
 }
 
-// joined merges the sender's and the listener's results. A sent token proves nothing without the listener. A missing
-// token was lost only if it was sent.
+// joined merges the sender's and the listener's results. Without the listener, a sent token proves nothing. A missing
+// token counts as lost only if it was sent.
 func joined(sent, heard []probe.Result) []probe.Result {
 	key := func(r probe.Result) string {
 		f, _ := r.Facts.Num(probe.FactFamily)
@@ -179,7 +179,7 @@ func joined(sent, heard []probe.Result) []probe.Result {
 		switch {
 		case r.Status == probe.OK || r.Status == probe.Unknown || left[key(r)]:
 			out = append(out, r)
-		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // else the sender reports why
+		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // otherwise the sender reports why
 			r.Status, r.Saw = probe.Unknown, "nothing arrived; unknown whether it was sent in time"
 			out = append(out, r)
 		}

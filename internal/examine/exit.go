@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// WorseExit returns the more severe of two exit codes. From worst to least: fault, usage mistake, failed to run,
-// incomplete, warnings. Codes of other programs count as failed to run.
+// WorseExit returns the more severe of two exit codes. From most to least severe: fault, usage mistake, failed to run,
+// incomplete, warnings. Other programs' codes count as failed to run.
 func WorseExit(a, b int) int {
 	weight := []int{
 		report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault,
@@ -25,7 +25,7 @@ func WorseExit(a, b int) int {
 	return a
 }
 
-// DiffError returns the exit code of a difference: fault where B is worse, incomplete where B answers less.
+// DiffError returns the exit code for a difference: fault if B is worse, incomplete if B answers less.
 func DiffError(d report.Difference) error {
 	switch {
 	case d.Worse():

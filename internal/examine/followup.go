@@ -16,8 +16,8 @@ import (
 )
 
 // followUp adds the checks that the causes still need if a failure is not fully explained. It returns the plan for the
-// probe on the node, nil if there are no such checks. It omits checks that need more privileges than the probe has, and
-// checks that the user excluded.
+// probe on the node, or nil if there are no such checks. It omits checks that need more privileges than the probe has,
+// and checks that the user excluded.
 func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
@@ -50,7 +50,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	return &plan
 }
 
-// silent reports whether the node's packets got no reply: then a check of where they end is useful.
+// silent reports whether the node's packets did not get a reply. If so, it is useful to check where they end.
 func silent(seen diagnose.Findings) bool {
 	paths := []*probe.Check{link.NodePing, pod.PodPing, pod.PodTCP}
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
@@ -60,11 +60,11 @@ func silent(seen diagnose.Findings) bool {
 	})
 }
 
-// mayAsk returns the open checks that the run may still run.
+// mayAsk returns the open checks that the run is still allowed to run.
 func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Check {
 	allowed, err := probe.Select(Suite(), nil, r.opts.Skip)
 	if err != nil {
-		return nil // the run itself could not have begun
+		return nil // with an invalid selection, the run could not have begun
 	}
 	have := r.Capabilities()
 	return slices.DeleteFunc(allowed, func(c *probe.Check) bool {
@@ -78,7 +78,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	})
 }
 
-// aboutProof returns the other node for the proof of encapsulation, "" = any.
+// aboutProof returns the other node for the proof of encapsulation; "" = any.
 func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	for _, want := range open {
 		if want.Check != overlay.EncapProof.ID || want.About == "" || snap == nil {
@@ -93,8 +93,8 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	return ""
 }
 
-// mayUseSecondPod reports whether the run may place an unrequested pod on another node. That requires an access method
-// with pods, permission to use other nodes, and a profile other than quick.
+// mayUseSecondPod reports whether the run may place a pod on another node although the user did not request it. This
+// requires an access method with pods, permission to use other nodes, and a profile other than quick.
 func (o Options) mayUseSecondPod() bool {
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
 		slices.ContainsFunc(fallbacks(o.Via), func(method string) bool { return injector.AccessOf(method).Pods })

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Kubelet returns a client of the node's kubelet through the API server. The user's credentials go to the API server
-// alone.
+// Kubelet returns a client that queries the node's kubelet through the API server. It sends the user's credentials only
+// to the API server.
 func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
 	own := *client
-	// A node chooses where a redirect leads: follow none.
+	// Do not follow redirects, because a node chooses their destination.
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	at, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 	return &kubeletproxy.Kubelet{Client: &own, URL: at.JoinPath("api/v1/nodes", node, "proxy").String()}, nil
 }
 
-// kubelet is the access method that queries the node's kubelet and creates nothing on the node.
+// kubelet returns the access method that queries the node's kubelet and does not create anything on the node.
 func (r *Run) kubelet() (injector.Method, error) {
 	kubelet, err := r.client.Kubelet(r.Node)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Run) kubelet() (injector.Method, error) {
 	return injector.Method{Name: injector.MethodKubelet, Open: open}, nil
 }
 
-// Ungreeted returns why a kubelet cannot be queried.
+// Ungreeted explains why a kubelet cannot be queried.
 func Ungreeted(err error) *injector.PlacementError {
 	text := probe.OneLine(err.Error())
 	e, answered := errors.AsType[*kubeletproxy.KubeletError](err)

@@ -19,21 +19,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// machine is the name of the machine this program runs on, from several sources.
+// machine holds the name of the machine on which this program runs, from several sources.
 type machine struct {
 	hostname string
 	nodename string // written here by calico-node; "" = none
-	unsure   string // why a missing name proves nothing; "" = it proves another machine
-	alien    bool   // this machine shows no sign of a node
+	unsure   string // why a missing name proves nothing; "" = it proves that this is another machine
+	alien    bool   // this machine has no signs of a node
 	has      func(name string) bool
 }
 
-// signs lists paths of the kubelet, kubeadm, distributions with one data folder, and Calico. Every node has at least
-// one of them, with any installer, even if few components run. The CNI folder is not a sign: podman and containerd also
-// create it.
+// signs lists paths of the kubelet, kubeadm, distributions with one data folder, and Calico. With any installer, every
+// node has at least one of them, even if few components run. The CNI folder is not a sign, because podman and
+// containerd also create it.
 func signs() []string {
 	return []string{
-		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // which a message names
+		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // a message names these paths
 		"/usr/bin/kubelet", "/usr/local/bin/kubelet", "/etc/systemd/system/kubelet.service",
 		"/var/lib/rancher", "/var/lib/k0s", "/var/snap/microk8s",
 		"/run/calico", "/etc/cni/net.d/10-calico.conflist", "/etc/cni/net.d/calico-kubeconfig",
@@ -64,8 +64,8 @@ func thisMachine(root string) (machine, error) {
 	return m, nil
 }
 
-// is returns nil if the machine is the node, and an error if it is another machine. unsure is why neither is certain,
-// "" = certain.
+// is returns an error if the machine is certainly another machine, and nil if it is the node. unsure is the reason why
+// neither is certain; "" = certain.
 func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	bare, _, _ := strings.Cut(node, ".")
@@ -99,8 +99,8 @@ func (o Options) ThisNode() error {
 	return err
 }
 
-// local is the access method for this machine. A machine that is not a node lacks a kubelet and Calico, which is not a
-// fault: a run refuses it, and a session reports it.
+// local returns the access method for this machine. If the machine is not a node, it has no kubelet and no Calico, but
+// this is not a fault: a run refuses the machine, and a session reports it.
 func (r *Run) local() (injector.Method, error) {
 	m, err := thisMachine("/")
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Run) local() (injector.Method, error) {
 	return r.localOn(m)
 }
 
-// localOn is local with a given machine.
+// localOn does the same as local for a given machine.
 func (r *Run) localOn(m machine) (injector.Method, error) {
 	unsure, err := m.is(r.Node)
 	if err != nil {
@@ -136,10 +136,11 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 	return method, nil
 }
 
-// lookupLimit bounds a name lookup: DNS may also be broken on the node, and the user is waiting.
+// lookupLimit is the time limit for a name lookup. It is short because DNS may also be broken on the node, and the user
+// is waiting.
 const lookupLimit = time.Second
 
-// addressHere reports whether a name is, or resolves to, an address of this machine.
+// addressHere reports whether a name is an address of this machine, or resolves to one.
 func addressHere(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
 	defer cancel()

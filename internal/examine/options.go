@@ -23,29 +23,29 @@ import (
 type Options struct {
 	Node    string
 	Via     string           // auto, an access method, or a list of access methods to try
-	Profile string           // which checks to run if Checks is empty
-	Checks  []string         // only these: IDs, prefixes, globs or tags
+	Profile string           // the checks to run if Checks is empty
+	Checks  []string         // run only these checks: IDs, prefixes, globs or tags
 	Skip    []string         // exclude these checks
 	FailOn  string           // fail, or warn: warnings get their own exit code
-	Causes  []*diagnose.Rule // an operator's, beside the program's own
+	Causes  []*diagnose.Rule // an operator's causes, in addition to the program's own
 
 	Image      string
 	PullSecret string
 	Privileged bool
-	SSH        string // [USER@]HOST with {node} and {ip}, "" = the node's InternalIP
+	SSH        string // [USER@]HOST with {node} and {ip}; "" = the node's InternalIP
 	SSHConfig  string
 	Reason     string // why the user runs this, for auditors
 
-	Timeout      time.Duration // of the whole run
-	StartTimeout time.Duration // for a probe to start, 0 = depends on method and node
-	CheckTimeout time.Duration // of each check, 0 = the check's default
-	Baselines    int           // how many healthy nodes to compare with
+	Timeout      time.Duration // time limit for the whole run
+	StartTimeout time.Duration // for a probe to start; 0 = depends on method and node
+	CheckTimeout time.Duration // for each check; 0 = the check's default
+	Baselines    int           // number of healthy nodes to compare with
 	NoFollowUp   bool          // skip follow-up checks
-	OnlyNamed    bool          // use baseline nodes only where Checks names their checks
+	OnlyNamed    bool          // use baseline nodes only if Checks names their checks
 
 	InSession bool // the probe survives a broken connection
-	RootShell bool // the probe starts a root shell, and answers no check
-	ForTool   bool // the probe is for calls of tools, and answers no check
+	RootShell bool // the probe starts a root shell, and does not answer checks
+	ForTool   bool // the probe is for tool calls, and does not answer checks
 }
 
 // Special values of Options.
@@ -67,7 +67,7 @@ func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over"
 // Sentence marks the error as text for users (apierror.Sentence).
 func (e TimeoutError) Sentence() {}
 
-// Complete fills in the node's name if the access method knows it, and validates all options.
+// Complete fills in the node's name if the access method can determine it, and validates all options.
 func (o *Options) Complete() error {
 	if o.Node == "" && o.access().Here() {
 		var err error
@@ -117,7 +117,7 @@ func (o Options) validateSSH() error {
 	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
 		return ui.BadUsage("--ssh %q is not a valid destination: use [USER@]HOST, with {node} or {ip} for the node's own", o.SSH)
 	}
-	if o.SSHConfig == "" || o.SSHConfig == "none" { // ssh's word for no file
+	if o.SSHConfig == "" || o.SSHConfig == "none" { // "none" is ssh's word for no file
 		return nil
 	}
 	file, err := os.Stat(o.SSHConfig)
@@ -130,7 +130,7 @@ func (o Options) validateSSH() error {
 	return nil
 }
 
-// CheckImage validates the image of a flag by the kubelet's rules.
+// CheckImage validates a flag's image by the kubelet's rules.
 func CheckImage(flag, image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
 		return ui.BadUsage("--%s %q: invalid image name", flag, image)
@@ -147,7 +147,7 @@ func ProfileNames() []string {
 	return out
 }
 
-// pick returns the checks that Checks, Skip and Profile select.
+// pick returns the checks that Checks, Skip and Profile together select.
 func (o Options) pick() ([]*probe.Check, error) {
 	picked, err := Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
@@ -173,7 +173,8 @@ func (o Options) Places() bool { return o.access().Creates() }
 // access returns the access methods that Via selects.
 func (o Options) access() injector.Access { return injector.AccessOf(o.Via) }
 
-// askable rejects named checks that the chosen access method cannot run: a report without these checks would look good.
+// askable rejects named checks that the chosen access method cannot run. Otherwise the report would look good although
+// these checks are missing.
 func (o Options) askable(picked []*probe.Check) error {
 	asksLess := o.access().Alone()
 	var cannot []string
@@ -194,7 +195,7 @@ func (o Options) askable(picked []*probe.Check) error {
 // canAsk reports whether the access method can run a check.
 func (o Options) canAsk(c *probe.Check) bool { return o.access().Covers(answerer(c)) }
 
-// answerer returns who can answer a check, 0 = only the client itself, in every run.
+// answerer returns the scope that can answer a check; 0 = only the client itself, in every run.
 func answerer(c *probe.Check) injector.Scope {
 	switch {
 	case c.From == probe.FromAPI:

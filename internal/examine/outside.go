@@ -17,19 +17,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// view is a healthy node's view of the diagnosed node. It runs beside the node's own probe, because a node that is
-// unreachable from outside looks healthy from inside:
+// view is a healthy node's view of the diagnosed node. It runs in addition to the node's own probe, because a node that
+// is unreachable from outside can look healthy from inside:
 //
 //	look --> view --report, before follow-up checks--> Findings --> fromOutside --> one result about the node
 type view struct {
 	node     *corev1.Node
 	compared []*probe.Check
 	wait     func() baseline
-	sameRole bool // both nodes, or neither, are control plane nodes
+	sameRole bool // both nodes are control plane nodes, or neither is
 	reported bool
 }
 
-// look starts the view from outside. It returns nil if no other node is ready or allowed.
+// look starts the view from outside. It returns nil if there is no other node that is ready and allowed.
 func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
 	if !r.looksFromOutside() || !r.Compares(snap) || !r.opts.mayUseSecondPod() {
 		return nil
@@ -57,7 +57,7 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	return v
 }
 
-// without returns the checks that remain for a baseline node, which may already have the view.
+// without returns the remaining checks for a baseline node. If it is the node of the view, it has already run some.
 func (v *view) without(node *corev1.Node, compared []*probe.Check) []*probe.Check {
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
 		return compared
@@ -67,7 +67,7 @@ func (v *view) without(node *corev1.Node, compared []*probe.Check) []*probe.Chec
 	})
 }
 
-// reportView waits for the view from outside and reports it, once. Follow-up checks depend on it.
+// reportView waits for the view from outside and reports it only once. Follow-up checks depend on it.
 func (r *Run) reportView() error {
 	if r.view == nil || r.view.reported {
 		return nil
@@ -81,8 +81,8 @@ func (r *Run) reportView() error {
 	return nil
 }
 
-// fromOutside returns the results about the node that follow from the view: from lists the nodes that answered,
-// failed the reasons of the others.
+// fromOutside returns the results about the node that follow from the view. from lists the nodes that answered. failed
+// lists the reasons why other nodes did not.
 func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
 	switch {
@@ -97,7 +97,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 		res = res.With(probe.FactReason, evidence.ReasonUnseen)
 	}
 	res.Check = link.NeighbourReach.ID
-	if r.opts.access().FromOutside() { // nothing inside the node was checked: only a fault is a verdict
+	if r.opts.access().FromOutside() { // nothing inside the node was checked, so only a fault is a verdict
 		res.Check, res.Target, res.Status = probe.CheckPlaced, probe.MethodBaseline, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
 		return []probe.Result{res}
@@ -118,7 +118,7 @@ func (r *Run) looksFromOutside() bool {
 	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
-// unseen is the result of a run that used no other node, with the reason.
+// unseen returns the result of a run that did not use another node, with the reason.
 func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
 	why := "no other node is ready"
 	switch {

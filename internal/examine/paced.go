@@ -14,23 +14,23 @@ import (
 )
 
 // pacer slows down a run over many nodes when the API server reports too many requests (429, from priority and
-// fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time, and continue one
-// by one: requests that were refused together must not be repeated together.
+// fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time. They continue one
+// by one, because requests that were refused together must not be repeated together.
 type pacer struct {
 	mu    sync.Mutex
 	until time.Time     // when requests are sent again
-	step  time.Duration // of the last wait
-	why   error         // why all wait, where no server was reached
+	step  time.Duration // duration of the last wait
+	why   error         // why all requests wait, if no server was reached
 }
 
 const (
 	firstStep = time.Second
 	maxStep   = 8 * time.Second // the Job that owns the probes is kept alive every 15s
-	// unreached is how long an unsent request is retried.
+	// unreached is the time for which an unsent request is retried.
 	unreached = 30 * time.Second
 )
 
-// transport paces the requests to next. client-go sends a refused request again, ten times at most.
+// transport paces the requests to next. client-go resends a refused request at most ten times.
 func (p *pacer) transport(next http.RoundTripper) http.RoundTripper { return &paced{p, next} }
 
 type paced struct {
@@ -99,7 +99,7 @@ func (p *pacer) wait(ctx context.Context) error {
 	}
 }
 
-// hold makes requests wait from now on. If requests sent together fail, only the first failure counts.
+// After hold, requests wait. If several requests that were sent together fail, only the first failure counts.
 func (p *pacer) hold(least time.Duration, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *pacer) hold(least time.Duration, why error) {
 	p.until = now.Add(p.step)
 }
 
-// goOn resets the pacer once an answer arrives to a request from after the last wait.
+// goOn resets the pacer once there is an answer to a request that was sent after the last wait.
 func (p *pacer) goOn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

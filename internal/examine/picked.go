@@ -16,8 +16,8 @@ func (r *Run) EntersNode() bool {
 		(len(r.NodeChecks()) > 0 || slices.ContainsFunc(r.picked, overlay.EncapProof.Is))
 }
 
-// Only removes all checks from the run but those with these IDs, and neighbour-reach, which other nodes answer and
-// without which no node is compared.
+// Only removes all checks from the run except those with these IDs and neighbour-reach. Other nodes answer
+// neighbour-reach, and nodes are not compared without it.
 func (r *Run) Only(ids []string) {
 	r.picked = slices.DeleteFunc(r.picked, func(c *probe.Check) bool {
 		return !slices.Contains(ids, c.ID) && !c.Is(link.NeighbourReach)
@@ -36,8 +36,8 @@ func (r *Run) NodeChecks() []string {
 	return ids
 }
 
-// ByOneProbe returns the checks that one probe on the node can answer. The proof of encapsulation needs two probes, and
-// a node cannot see whether other nodes reach it.
+// ByOneProbe returns the checks that one probe on the node can answer. It omits the proof of encapsulation, which needs
+// two probes, and the check whether other nodes reach the node, which the node itself cannot see.
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {
@@ -51,7 +51,7 @@ func ByOneProbe(all []*probe.Check) []*probe.Check {
 // Capabilities returns the Linux capabilities that the checks need.
 func (r *Run) Capabilities() []string { return probe.Capabilities(r.picked) }
 
-// Owes returns the IDs of the checks that the node itself, or the API about it, must answer.
+// Owes returns the IDs of the checks that the node itself, or the API's data about it, must answer.
 func (r *Run) Owes(snap *cluster.Snapshot) []string {
 	var ids []string
 	for _, check := range r.picked {
@@ -69,7 +69,7 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 	return ids
 }
 
-// Plan is the plan for the probe on the node.
+// Plan returns the plan for the probe on the node.
 func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
 	plan := probe.Plan{Run: r.ID, Node: r.Node, Method: method, Checks: r.NodeChecks(),
 		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}

@@ -20,8 +20,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Attempts are the access methods that may put a probe on the node, for AskBy. alive reports whether the node shows
-// any sign of life.
+// Attempts returns the access methods that may put a probe on the node. AskBy needs them. alive reports whether the
+// node shows any sign of life.
 func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fallback, error) {
 	methods, err := r.methods()
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 	}
 }
 
-// trying returns the options of one attempt. It shows a waiting user what is being tried, and until when.
+// trying returns the options for one attempt. It shows a waiting user what is being tried and how long that may take.
 func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	opts, after, until := r.Placement(t.Method, snap), "", ""
 	for _, f := range t.After {
@@ -59,7 +59,8 @@ func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	return opts
 }
 
-// lacksRights reports whether access methods failed, all of them because the user lacks a permission.
+// lacksRights reports whether access methods failed, and whether all of them failed because the user lacks a
+// permission.
 func lacksRights(failed []injector.Failure) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f injector.Failure) bool {
 		pe, is := errors.AsType[*injector.PlacementError](f.Err)
@@ -83,7 +84,7 @@ func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster
 	return nil, r.notPlaced(tries.Failures(), snap)
 }
 
-// methods are the access methods that --via allows, in that order.
+// methods returns the access methods that --via allows, in that order.
 func (r *Run) methods() ([]injector.Method, error) {
 	if method := map[string]func() (injector.Method, error){
 		injector.MethodLocal: r.local, injector.MethodKubelet: r.kubelet,
@@ -106,7 +107,7 @@ func (r *Run) methods() ([]injector.Method, error) {
 	return out, nil
 }
 
-// Placement returns what an access method puts on the node.
+// Placement returns the options for what an access method puts on the node.
 func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options {
 	opts := r.opts.placement(r.client, method, snap)
 	opts.Node, opts.Run, opts.Checks, opts.Needed = r.Node, r.ID, r.NodeChecks(), r.Capabilities()
@@ -114,7 +115,7 @@ func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options 
 	return opts
 }
 
-// placement is the part of Placement that is independent of the checks.
+// placement returns the part of Placement that does not depend on the checks.
 func (o Options) placement(client *Client, method string, snap *cluster.Snapshot) injector.Options {
 	opts := injector.Options{
 		Namespace: client.PodNamespace(snap), Image: o.Image, PullSecret: o.PullSecret,
@@ -127,7 +128,7 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 		return opts
 	}
 	opts.Calico, opts.CalicoErr = snap.Calico.Value, snap.Calico.Err
-	// The API has answered: other access methods through it are worth a try.
+	// The API has answered, so it is worthwhile to try other access methods that use it.
 	if errors.As(snap.Calico.Err, new(*cluster.UnverifiedError)) {
 		opts.CalicoErr = injector.NoCalico(snap.Calico.Err)
 	}
@@ -139,7 +140,7 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 	return opts
 }
 
-// destination is ssh's destination: the user's choice, else the node's address.
+// destination returns ssh's destination: the user's choice, otherwise the node's address.
 func (o Options) destination(node *corev1.Node) string {
 	ip := internalIP(node)
 	if ip == "" && (o.SSH == "" || strings.Contains(o.SSH, "{ip}")) {
@@ -148,8 +149,8 @@ func (o Options) destination(node *corev1.Node) string {
 	return strings.NewReplacer("{node}", node.Name, "{ip}", ip).Replace(cmp.Or(o.SSH, "{ip}"))
 }
 
-// internalIP returns the node's first InternalIP that another machine can have, "" = none. The kubelet writes that
-// status: a value that is not an IP address could smuggle in a user, a host or terminal escapes.
+// internalIP returns the node's first InternalIP that is reachable from another machine, or "". The kubelet writes this
+// status. A value that is not an IP address could smuggle in a user, a host or terminal escapes.
 func internalIP(node *corev1.Node) string {
 	for _, ip := range cluster.InternalIPs(node) {
 		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
@@ -159,8 +160,8 @@ func internalIP(node *corev1.Node) string {
 	return ""
 }
 
-// machineIDOf returns the node's machine-id in the API, "" if another node has the same ID: machines cloned from one
-// image share it.
+// machineIDOf returns the node's machine-id in the API. It returns "" if another node has the same ID, because machines
+// cloned from one image share it.
 func machineIDOf(node *corev1.Node, all []corev1.Node) string {
 	id := node.Status.NodeInfo.MachineID
 	shared := func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }
@@ -197,7 +198,7 @@ func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error
 	return nil
 }
 
-// eventOf is the result of an access method that failed. namespace is the pod's.
+// eventOf returns the result of an access method that failed. namespace is the pod's namespace.
 func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	switch {
 	case f.Skip != "":
@@ -210,8 +211,8 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	return Unplaced(f.Method, namespace, f.Err)
 }
 
-// ReportPlaced reports which access method worked, and why those before it failed. Those failures are warnings at
-// most, unless the node itself started no pod: then other pods do not start there either.
+// ReportPlaced reports which access method worked, and why earlier ones failed. Those failures are warnings at most,
+// unless the node itself did not start a pod: then other pods do not start there either.
 func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	for _, f := range p.Failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
@@ -242,21 +243,21 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// closing ends a session, and reports under a name what could not be removed.
+// closing ends a session. It reports what could not be removed, under the given name.
 func (r *Run) closing(name string, session *injector.Session) {
 	if err := session.Close(); err != nil {
 		r.client.Note("%s: cleaning up: %v", name, err)
 	}
 }
 
-// startsNothing reports whether an access method failed because the node's kubelet or container runtime started no
+// startsNothing reports whether an access method failed because the node's kubelet or container runtime did not start a
 // pod.
 func startsNothing(err error) bool {
 	pe, ok := errors.AsType[*injector.PlacementError](err)
 	return ok && (pe.Reason == facts.ReasonRuntime || pe.Reason == facts.ReasonKubelet)
 }
 
-// notTried is the result of an access method that was skipped.
+// notTried returns the result for an access method that was skipped.
 func notTried(f injector.Failure) probe.Event {
 	res := probe.Found(probe.Skip, "not tried: %s", f.Skip).On(f.Method)
 	if f.Reason != "" {
@@ -266,8 +267,8 @@ func notTried(f injector.Failure) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// Unplaced is the result of an access method that placed no probe. namespace is the namespace of the planned pod, if
-// any.
+// Unplaced returns the result of an access method that did not place a probe. namespace is the planned pod's namespace,
+// if there is one.
 func Unplaced(method, namespace string, err error) probe.Event {
 	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: apierror.Explain(err)}
 	if namespace != "" {
@@ -279,7 +280,7 @@ func Unplaced(method, namespace string, err error) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// Unanswered is the result of a probe whose answer is incomplete.
+// Unanswered returns the result for a probe whose answer is incomplete.
 func Unanswered(err error) probe.Event {
 	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: apierror.Explain(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
@@ -291,7 +292,7 @@ func Unanswered(err error) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// because adds why an access method failed.
+// because adds the reason why an access method failed to a result.
 func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	res = res.With(probe.FactReason, string(pe.Reason))
 	if pe.Answered {
@@ -306,16 +307,16 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	return res
 }
 
-// unfollowed is the result of a probe that answered its plan but exited before the follow-up checks. This happens if
-// the kubelet restarts in between: a one-shot probe exits with its connection. The result has no reason: the connection
-// worked before, so it proves nothing about the access method.
+// unfollowed returns the result for a probe that answered its plan but exited before the follow-up checks. This happens
+// if the kubelet restarts in between, because a one-shot probe exits when its connection closes. The result has no
+// reason: the connection worked before, so the result proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
 	return Unanswered(fmt.Errorf("the connection broke after the probe had answered its plan; unanswered: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
-// noAnswerError is the error of a probe that sent at most its log: it was unreachable, or its output was lost. An error
-// with a more specific reason stays unchanged.
+// noAnswerError returns the error for a probe that sent at most its log: it was unreachable, or its output was lost. It
+// does not change an error with a more specific reason.
 func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package examine runs one examination of one node, from validated options to the verdict. Run.do below has all steps,
-// which follow in this file in order:
+// Package examine runs one examination of one node, from validated options to the verdict. Run.do below has all steps.
+// Their functions follow in this file in the same order:
 //
 //	Begin         reports which cluster the run queries
 //	Client.Read   reads the node from the API: one cluster.Snapshot (client.go)
@@ -20,7 +20,7 @@
 // over many nodes (package fleet) examines each by Wave.Ask. Every answer goes through the run's Collector, which
 // cleans and counts it and passes it to the sink.
 //
-// The package knows no command line: cobra and flags stay in cmd/calico-probe.
+// The package does not handle the command line: cobra and flags are in cmd/calico-probe.
 package examine
 
 import (
@@ -51,16 +51,16 @@ type Run struct {
 	picked []*probe.Check
 
 	followed []*probe.Check // the follow-up checks in picked
-	about    string         // the other node for the proof of encapsulation, "" = any
+	about    string         // the other node for the proof of encapsulation; "" = any
 
-	unrenewed *cluster.Snapshot // shows that the kubelet stopped renewing its lease, nil = not seen
+	unrenewed *cluster.Snapshot // shows that the kubelet stopped renewing its lease; nil = not seen
 
-	among    map[string]bool // the only nodes that may serve as baseline, nil = all
-	view     *view           // from outside, nil = none
-	compared comparison      // with baseline nodes, nil = not started yet
+	among    map[string]bool // the only nodes that may serve as baseline; nil = all
+	view     *view           // the view from outside; nil = none
+	compared comparison      // the comparison with baseline nodes; nil = not started yet
 }
 
-// New returns the Run of some options, which it completes and validates.
+// New completes and validates the options, and returns their Run.
 func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	if err := opts.Complete(); err != nil {
 		return nil, err
@@ -80,12 +80,12 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	return &Run{Collector: c, ID: injector.NewRunID(), client: client, opts: opts, picked: picked}, nil
 }
 
-// Do is the whole run, from the first event to the verdict. The context should end with the run's timeout
+// Do does the whole run, from the first event to the verdict. The context should end with the run's timeout
 // (Options.Deadline).
 func (r *Run) Do(ctx context.Context) error {
 	err := probe.Recovered(func() error { return r.do(ctx) })
 	if over, ok := errors.AsType[TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
-		return over // instead of the error of the interrupted call
+		return over // return this instead of the interrupted call's error
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (r *Run) do(ctx context.Context) error {
 	if err = errors.Join(err, r.ReportOthers(snap)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // report what was seen so far, and that it is incomplete
+	if ctx.Err() != nil { // report the results so far, and that they are incomplete
 		cut := probe.Found(probe.Unknown, report.Interrupted)
 		cut.Check = probe.CheckAnswered
 		if err := r.Add("", probe.Event{Type: probe.EventResult, Result: &cut}); err != nil {
@@ -118,7 +118,8 @@ func (r *Run) do(ctx context.Context) error {
 	return r.Conclude()
 }
 
-// Record runs options and returns the recorded run, also beside an error. Other sinks receive each event as it comes.
+// Record does a run with these options and returns the recorded run, even together with an error. Other sinks receive
+// each event as it arrives.
 func Record(ctx context.Context, client *Client, opts Options, others ...report.Sink) (report.Run, error) {
 	kept := &Recorder{Others: others}
 	r, err := New(client, opts, kept)
@@ -143,8 +144,8 @@ func (r *Run) Begin() error {
 	return r.Add("", probe.Event{Type: probe.EventRun, Start: &own})
 }
 
-// AskAPI runs the API checks over the snapshot, and starts the view from another node. If the access method does not
-// use the API, snap is nil and AskAPI does nothing.
+// AskAPI runs the API checks on the snapshot, and starts the view from another node. If the access method does not use
+// the API, snap is nil and AskAPI does nothing.
 func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if snap == nil {
 		return nil
@@ -161,7 +162,7 @@ func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.
 	return nil
 }
 
-// askAPI runs the API checks of the run over the snapshot.
+// askAPI runs the run's API checks on the snapshot.
 func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	var ids []string
 	for _, c := range r.picked {
@@ -172,7 +173,7 @@ func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	return r.answerAPI(ctx, snap, ids, func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) })
 }
 
-// answerAPI runs some checks over a snapshot and reports each event by a function, until that fails.
+// answerAPI runs some checks on a snapshot. It passes each event to a function, until that function fails.
 func (r *Run) answerAPI(
 	ctx context.Context, snap *cluster.Snapshot, ids []string, report func(probe.Event) error,
 ) error {
@@ -189,7 +190,8 @@ func (r *Run) answerAPI(
 	return failed
 }
 
-// askNode puts a probe on the node and has it answer. If the probe sends no answer, the next access method is tried.
+// askNode puts a probe on the node and gets its answer. If the probe does not send an answer, askNode tries the next
+// access method.
 func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if !r.EntersNode() {
 		return nil
@@ -201,8 +203,8 @@ func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// AskBy puts a probe on the node and calls ask with it. If ask returns a *SilentProbeError, it tries the next access
-// method. If none is left, it reports the reasons.
+// AskBy puts a probe on the node and calls ask with it. If ask returns a *SilentProbeError, AskBy tries the next access
+// method. If no method is left, it reports the reasons.
 func (r *Run) AskBy(
 	ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot, ask func(*injector.Placed) error,
 ) error {
@@ -223,8 +225,8 @@ func (r *Run) AskBy(
 	}
 }
 
-// askProbe queries a running probe, and always removes what was created. Its error is a *SilentProbeError if the probe
-// sends no answer.
+// askProbe queries a running probe, and always removes the created objects. If the probe does not send an answer, the
+// error is a *SilentProbeError.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
 	defer func() {
@@ -247,15 +249,15 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 // Asking sends a request to a probe and passes on each event of the answer, until the function returns false.
 type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
-// SilentProbeError reports a probe that ran and sent no answer.
+// SilentProbeError reports that a probe ran but did not send an answer.
 type SilentProbeError struct{ Err error }
 
 func (e *SilentProbeError) Error() string { return e.Err.Error() }
 func (e *SilentProbeError) Unwrap() error { return e.Err }
 
-// AskPlans sends the run's plan to a probe by ask, then the follow-up checks, and reports the answers after begin.
-// whole is false if answers are missing, which it has then reported. The error is a *SilentProbeError if the probe sent
-// nothing but events about itself, else one of writing the report.
+// AskPlans uses ask to send the run's plan to a probe, and then the follow-up checks. It calls begin, then reports the
+// answers. whole is false if answers are missing. In this case AskPlans has already reported that. The error is a
+// *SilentProbeError if the probe sent only events about itself, otherwise an error from writing the report.
 func (r *Run) AskPlans(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
 ) (whole bool, err error) {
@@ -276,7 +278,7 @@ func (r *Run) AskPlans(
 	return whole, err
 }
 
-// askPlan is AskPlans for one plan.
+// askPlan does the same as AskPlans for one plan.
 func (r *Run) askPlan(
 	ctx context.Context, method string, plan probe.Plan, ask Asking, begin func() error,
 ) (whole bool, err error) {
@@ -323,8 +325,8 @@ func (r *Run) askPlan(
 	return false, r.Add(method, Unanswered(err))
 }
 
-// alive reports whether to give the node more time. Waiting does not help if the kubelet stopped renewing its lease, or
-// if baseline nodes cannot reach the node.
+// alive reports whether to give the node more time. If the kubelet stopped renewing its lease, or if baseline nodes
+// cannot reach the node, waiting does not help.
 func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
 	r.compare(ctx, client, snap)
 	if r.unrenewed = client.Unrenewed(ctx, snap); r.unrenewed != nil {
@@ -369,8 +371,8 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	return err
 }
 
-// WaitForOthers waits until all other nodes are done and cleaned up. Call it by defer, so that even a panic leaves
-// nothing behind on them.
+// WaitForOthers waits until all other nodes are done and cleaned up. Call it in a defer statement: then nothing is left
+// behind on these nodes even after a panic.
 func (r *Run) WaitForOthers() {
 	if r.view != nil {
 		r.view.wait()

@@ -6,7 +6,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Suite returns all checks in the order in which they run: first the API, then the placing of a probe, then the node.
+// Suite returns all checks in the order in which they run: first those of the API, then those of the client, then those
+// of the node.
 func Suite() []*probe.Check {
 	all := append(suiteapi.Checks(nil), clientChecks()...)
 	return append(all, suite.Node()...)

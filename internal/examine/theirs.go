@@ -7,7 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 )
 
-// Theirs returns the causes of an operator's folder, "" = none. Its error has a line for each mistake in a file.
+// Theirs returns the causes from an operator's folder. If dir is "", there is no folder. Its error has a line for each
+// mistake in a file.
 func Theirs(dir string) ([]*diagnose.Rule, error) {
 	if dir == "" {
 		return nil, nil

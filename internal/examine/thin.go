@@ -6,12 +6,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxPeers is the number of other nodes whose blocks and tunnel ends a probe gets in a run over many nodes. Without it,
-// n probes would each check n nodes: 25 million targets at 5,000 nodes, more than a pod can hold.
+// maxPeers is the maximum number of other nodes whose blocks and tunnel ends a probe gets in a run over many nodes.
+// Without this limit, n probes would each check n nodes. With 5,000 nodes this makes 25 million targets, and a pod
+// cannot hold its share.
 const maxPeers = 64
 
 // thinned drops blocks and tunnel ends if they belong to more than maxPeers other nodes. It keeps every n-th node,
-// counted from the node itself, so that equally many nodes check each node.
+// counted from the node itself, so each node is checked by the same number of nodes.
 func thinned(targets []probe.Target, node string) []probe.Target {
 	listed := func(t probe.Target) bool { return t.Kind == probe.KindBlock || t.Kind == probe.KindTunnel }
 	names := []string{node}

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// ViaAuto is the value of --via that stands for all of injector.FallbackNames.
+// ViaAuto is the value of --via that represents all of injector.FallbackNames.
 const ViaAuto = "auto"
 
 // ViaWords are the values of --via.
@@ -23,8 +23,8 @@ func ViaUsage(refused ...string) string {
 	return "auto, " + strings.Join(alone, ", ") + ", or a list of " + strings.Join(listed, ", ")
 }
 
-// fallbacks are the access methods to try for a value of --via, in that order. It returns none for a word that puts
-// no probe on the node through the cluster.
+// fallbacks returns the access methods to try for a value of --via, in that order. For a word that does not put a probe
+// on the node through the cluster, it returns none.
 func fallbacks(via string) []string {
 	if via == ViaAuto {
 		return injector.FallbackNames()

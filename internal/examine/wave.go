@@ -20,28 +20,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MostStreams limits the logs that a wave reads at a time, and the probes that it keeps. Each is a connection through
-// the API server to a kubelet.
+// MostStreams is the maximum number of logs that a wave reads at a time, and of probes that it keeps. Each needs a
+// connection through the API server to a kubelet.
 const MostStreams = 48
 
 // waveStart is the time limit for a probe of a wave to start. --start-timeout extends it.
 const waveStart = 40 * time.Second
 
-// A Wave examines many nodes: it shares one reading of the API, and starts a pod on each node that answers its plan
-// and exits.
+// A Wave examines many nodes. It reads the API once for all nodes, and starts a pod on each node, which answers its
+// plan and exits.
 type Wave struct {
 	reader   *cluster.Client
 	survey   *cluster.Survey
 	pods     *injector.Wave
-	space    string // the namespace of the pods
+	space    string // the pods' namespace
 	logs     chan struct{}
-	deepened atomic.Int32 // on how many nodes deepen took further steps
+	deepened atomic.Int32 // number of nodes on which deepen took further steps
 	// among are the wave's nodes. No other node gets a probe, so the user has agreed to each.
 	among map[string]bool
 }
 
-// StartWave prepares what the probes of many nodes share. r is the first node's run. It creates nothing if it returns
-// Agree's error, or an *injector.PlacementError because no namespace accepts the pods.
+// StartWave prepares what many nodes' probes share. r is the first node's run. If it returns Agree's error, or an
+// *injector.PlacementError because no namespace accepts the pods, it has not created anything.
 func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
 	nodes []*corev1.Node,
 ) (*Wave, error) {
@@ -77,7 +77,7 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 	return w, err
 }
 
-// granting adds to a refusal which permission to grant, if one is missing.
+// If a permission is missing, granting adds to a refusal which permission to grant.
 func granting(err error) error {
 	pe, is := errors.AsType[*injector.PlacementError](err)
 	if !is || pe.Reason != facts.ReasonRBAC {
@@ -86,11 +86,11 @@ func granting(err error) error {
 	return pe.And("'calico-probe manifests --methods pod" + probe.UserFlag(apierror.Refused(pe.Text)) + "' prints the rights to grant")
 }
 
-// Close removes what was created.
+// Close removes the created objects.
 func (w *Wave) Close() error { return w.pods.Close() }
 
-// Ask runs a node's checks through the API and a probe, and reports the results. The survey of the wave must come
-// from ReadShared too. Only a few nodes with an unproven fault get follow-up checks and a comparison (deepen).
+// Ask runs a node's checks through the API and a probe, and reports the results. The wave's survey must also have been
+// read by ReadShared. Only a few nodes with an unproven fault get follow-up checks and a comparison (deepen).
 func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	reading, end := trace.Span(ctx, "read the API")
 	snap := w.reader.About(reading, w.survey, n)
@@ -119,12 +119,12 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	return w.deepen(ctx, r, n, snap)
 }
 
-// maxDeepened is on how many nodes of a wave a run takes the further steps of a run of one node.
+// maxDeepened is the maximum number of a wave's nodes for which a run takes the further steps of a single-node run.
 const maxDeepened = 8
 
-// deepen takes the further steps of a run of one node, if this one has a fault that no cause proves yet: follow-up
-// checks by a second probe, then the same checks on healthy nodes. If only few of its peers are lost, those have the
-// fault.
+// If a node has a fault that no cause proves yet, deepen takes the further steps of a single-node run: follow-up checks
+// by a second probe, then the same checks on healthy nodes. If only a few of the node's peers are lost, those peers
+// have the fault.
 func (w *Wave) deepen(ctx context.Context, r *Run, n *corev1.Node, snap *cluster.Snapshot) error {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 || ctx.Err() != nil || !troubled(r.Seen, r.suite) ||
 		fewPeersLost(r.Seen) || diagnose.Explain(r.Seen, r.suite).Settled() || w.deepened.Add(1) > maxDeepened {
@@ -143,7 +143,7 @@ func (w *Wave) deepen(ctx context.Context, r *Run, n *corev1.Node, snap *cluster
 	return r.ReportOthers(snap)
 }
 
-// followUp has a second probe on a node answer follow-up checks.
+// followUp places a second probe on a node, which answers follow-up checks.
 func (w *Wave) followUp(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan) error {
 	plan.Targets = thinned(plan.Targets, n.Name)
 	var writing error
@@ -195,9 +195,10 @@ func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan,
 	})
 }
 
-// Keep starts a probe that stays on a node until its session is closed. r is the run that needs it.
+// Keep starts a probe on a node. The probe keeps running until its session is closed. r is the run that needs the
+// probe.
 func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Session, error) {
-	if why := cluster.NoProbeOn(n); why != "" { // an earlier silence of its kubelet proves nothing about now
+	if why := cluster.NoProbeOn(n); why != "" { // even if its kubelet was silent before, it may answer now
 		return nil, &injector.PlacementError{Reason: facts.ReasonSupport, Text: why}
 	}
 	o := r.Placement(injector.MethodPod, w.survey.Of(n))
@@ -205,7 +206,7 @@ func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Sess
 	return w.pods.Keep(ctx, o)
 }
 
-// notWorthTrying returns why a node gets no pod, nil if it gets one.
+// notWorthTrying returns why a node does not get a pod, or nil if it gets one.
 func notWorthTrying(snap *cluster.Snapshot) error {
 	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport
 	switch {
@@ -218,7 +219,7 @@ func notWorthTrying(snap *cluster.Snapshot) error {
 	return &injector.PlacementError{Reason: reason, Text: why}
 }
 
-// take reports a probe's answer: its summary if all is well, else every result.
+// take reports a probe's answer: the summary if all is well, otherwise every result.
 func (w *Wave) take(ctx context.Context, r *Run, a injector.Answer, plan probe.Plan) error {
 	placed := probe.Found(probe.OK, "probe answered within %s: pod %s", a.Took.Round(10*time.Millisecond), a.Pod)
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, injector.MethodPod, a.Took

@@ -36,7 +36,7 @@ func describe(c *probe.Check) Check {
 	return d
 }
 
-// Rows returns the properties of a check, besides its text.
+// Rows returns a check's properties, without its text.
 func (d Check) Rows() [][2]string {
 	return slices.DeleteFunc([][2]string{
 		{"runs from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
@@ -54,7 +54,7 @@ func Checks(suite []*probe.Check) []Check {
 	return out
 }
 
-// CheckReference returns a page of Markdown with all checks of a suite.
+// CheckReference returns a Markdown page with all checks of a suite.
 func CheckReference(suite []*probe.Check) string {
 	var b strings.Builder
 	fmt.Fprint(&b, "\n# Checks\n\nEach check answers one question. `calico-probe explain CHECK` prints the same text.\n\n"+

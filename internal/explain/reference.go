@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// Reference returns a page of Markdown with all causes of a suite.
+// Reference returns a Markdown page with all causes of a suite.
 func Reference(suite diagnose.Suite) string {
 	var b strings.Builder
 	fmt.Fprint(&b, `
@@ -42,7 +42,7 @@ do not paste them as they are here. calico-probe never runs a fix.
 	return b.String()
 }
 
-// Prose converts a text to Markdown that looks as it does on a terminal: each line is a paragraph.
+// Prose converts a text to Markdown that looks the same as the text on a terminal: each line is a paragraph.
 func Prose(text string) string {
 	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|",
 		`\|`, "[", `\[`).Replace(text)

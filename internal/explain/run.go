@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Run prints why a run names a cause or does not: first the answer, then the evidence.
+// Run prints why a run names or does not name a cause: first the answer, then the evidence.
 func Run(out io.Writer, rule *diagnose.Rule, node string, why diagnose.Why) {
 	fmt.Fprintf(out, "%s on %s: %s\n%s\n", rule.ID, probe.Line(node), verdictOf(why), rule.Title)
 	for _, c := range why.Cases {
@@ -81,7 +81,7 @@ func stepResult(step diagnose.Step) string {
 	return fmt.Sprintf("%d findings", step.Found)
 }
 
-// countsOf describes a run's results of a check.
+// countsOf describes a run's results for a check.
 func countsOf(read diagnose.Read) string {
 	var parts []string
 	for _, s := range []probe.Status{probe.Fail, probe.Warn, probe.Info, probe.OK, probe.Unknown, probe.Skip} {

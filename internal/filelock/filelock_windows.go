@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Lock locks a file for this process until Close; false = another process holds the lock. If the file system has no
-// locks, as some network file systems, it returns true. It locks one byte far behind the file's end, because Windows
-// blocks reads of locked bytes.
+// Lock locks a file for this process until Close. It returns false if another process holds the lock. It returns true
+// if the file system does not support locks, as is the case for some network file systems. It locks one byte far beyond
+// the file's end, because Windows blocks reads of locked bytes.
 func Lock(f *os.File) bool {
 	behind := windows.Overlapped{OffsetHigh: math.MaxInt32}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,

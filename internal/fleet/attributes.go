@@ -12,7 +12,7 @@ import (
 )
 
 // named lists the attributes that have a display name. If several attributes distinguish nodes equally well, the first
-// wins.
+// one in this list is used.
 var named = []string{
 	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }
@@ -29,14 +29,15 @@ func firstAttribute(a, b string) int {
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-// same lists redundant labels: labels with a name above, their older names, and the node's name.
+// same lists redundant labels: labels that have a name in the list above, older names of these labels, and the label
+// with the node's name.
 var same = []string{
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
 	corev1.LabelInstanceType, corev1.LabelOSStable, "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
 }
 
-// Bounds of the labels that are used.
+// Limits for the labels that are used.
 const (
 	maxLabels = 24
 	maxPair   = 160 // bytes of KEY=VALUE

@@ -1,13 +1,13 @@
-// Package fleet examines several nodes in one run. A few list calls read all nodes from the API, the checks and rules
-// of a single run judge each node, and nodes with the same cause form a group. Package examine places the probes. Fleet
-// also tries the paths between nodes for package mesh, which judges the paths.
+// Package fleet examines several nodes in one run. A few list calls read all nodes from the API. The checks and rules
+// of a single run judge each node. Nodes with the same cause form a group. Package examine places the probes. Package
+// fleet also tries the paths between nodes. Package mesh judges these paths.
 //
 //	run, err := fleet.New(client, opts) // a usage error, before any request
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// The sink receives the events of each node like those of a single run, one node after the other. The groups follow,
-// and finally the fleet's verdict, which has no node.
+// The sink receives each node's events in the same form as those of a single run, one node at a time. The groups
+// follow, and finally the fleet's verdict, which has no node.
 package fleet
 
 import (
@@ -32,19 +32,19 @@ import (
 )
 
 // Options describe which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set,
-// and One.Node stays empty.
+// and One.Node is empty.
 type Options struct {
 	examine.Options
 	Nodes  []string // these
-	Select string   // a label selector, like kubectl's -l
+	Select string   // a label selector, as in kubectl's -l
 	All    bool     // all nodes
-	// Few, with All, puts probes on only a few nodes of each zone. It takes these from Among, or if Among is empty,
-	// from the nodes with a fault in the API.
+	// If All and Few are set, probes run on only a few nodes in each zone. These are taken from Among or, if Among is
+	// empty, from the nodes with a fault in the API.
 	Few   bool
 	Among []string
 	// Resume is an interrupted run. The nodes that it judged are not examined again.
 	Resume *report.Saved
-	// Whole refuses to judge any node if a list of the whole cluster failed (cluster.Survey.Unread).
+	// If Whole is set and a list of the whole cluster failed (cluster.Survey.Unread), the run does not judge any node.
 	Whole bool
 }
 
@@ -59,15 +59,15 @@ type Run struct {
 	picked []string // IDs of checks
 	wanted labels.Selector
 	Sink   report.Sink
-	// Show, if set, shows a person how many of these nodes have answered. It starts after the last question to the
-	// person, and closes before the verdict.
+	// Show, if set, shows a person how many of these nodes have answered. The display starts after the last question to
+	// the person, and closes before the verdict.
 	Show  func(nodes []string) *ui.Watch
 	shown *ui.Watch // nil = nothing is shown
 	began time.Time
 	done  []judged // judged and reported
 }
 
-// New returns the Run of some options. Its error is a ui.UsageError.
+// New returns the Run for some options. Its error is a ui.UsageError.
 func New(client *examine.Client, opts Options) (*Run, error) {
 	r, err := choosing(client, opts)
 	if err != nil {
@@ -99,8 +99,8 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 	return r, nil
 }
 
-// Picked returns the IDs of the checks to run: checks that the API answers for all nodes at once, and with probes also
-// checks that a single probe can answer.
+// Picked returns the IDs of the checks to run: checks that the API answers for all nodes at once and, if the run uses
+// probes, also checks that a single probe can answer.
 func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o Options) Picked() ([]string, error) {
 // probes reports whether the run examines the nodes themselves.
 func (o Options) probes() bool { return injector.AccessOf(o.Via).EntersNode() }
 
-// Do is the whole run, from the first event to the fleet's verdict.
+// Do does the whole run, from the first event to the fleet's verdict.
 func (r *Run) Do(ctx context.Context) error {
 	at, err := r.client.Cluster()
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Run) complete(survey *cluster.Survey) error {
 	return nil
 }
 
-// ask judges nodes by the survey, and by a probe on each if the run uses probes.
+// ask judges nodes by the survey and, if the run uses probes, by a probe on each node.
 func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
 	nodes []*corev1.Node, start probe.Start,
 ) (all []judged, err error) {
@@ -219,7 +219,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	wave, err := client.StartWave(ctx, first, reader, survey, probed)
 	refused, is := errors.AsType[*injector.PlacementError](err)
 	switch {
-	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node, report the API's results
+	case is && r.opts.Via == examine.ViaAuto: // as in a single-node run, report the API's results
 		return r.judgeAll(ctx, r.withoutProbes(survey, refused), nodes, 1, start)
 	case is:
 		return nil, refused.And("--via api creates nothing")
@@ -239,7 +239,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	return append(all, others...), err
 }
 
-// Unfinished reports that the run was interrupted, and the result of the nodes judged so far.
+// Unfinished reports that the run was interrupted, and reports the result for the nodes that were judged so far.
 func (r *Run) Unfinished(why string) error {
 	text := "the run did not finish: " + why
 	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
@@ -278,7 +278,7 @@ func meant(n *corev1.Node, typed string) bool {
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
-// replay reports saved runs of single nodes, each with the conclusions of this version and an operator's causes.
+// replay reports saved runs of single nodes. Each is reported with this version's conclusions and an operator's causes.
 func replay(runs []report.Run, sink report.Sink, theirs []*diagnose.Rule) ([]judged, error) {
 	var all []judged
 	for _, run := range runs {
@@ -298,7 +298,7 @@ func replay(runs []report.Run, sink report.Sink, theirs []*diagnose.Rule) ([]jud
 	return all, nil
 }
 
-// Replay reports a saved run over several nodes, and draws its causes and groups again.
+// Replay reports a saved run over several nodes, and recomputes its causes and groups.
 func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) error {
 	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
 		return err
@@ -310,8 +310,8 @@ func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) erro
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
 
-// conclude reports the groups and the fleet's verdict: the worst of any node's. If nodes or the groups are missing, the
-// verdict is at best incomplete.
+// conclude reports the groups and the fleet's verdict, which is the worst verdict of any node. If nodes or the groups
+// are missing, the verdict is at best incomplete.
 func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
 	groups, crash := grouped(all)
 	if crash != nil {

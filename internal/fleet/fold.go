@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A blamed node has a fault that explains other nodes' findings about it.
+// A blamed node has a fault that explains other nodes' findings about that node.
 type blamed struct {
 	cause      string // the ID of the cause with the highest confidence
 	confidence probe.Confidence
 }
 
-// folding decides which causes of nodes follow from another node's fault. A cause follows only from a cause of the same
-// or a higher confidence:
+// folding decides which causes on nodes follow from another node's fault. A cause follows only from a cause with the
+// same or a higher confidence:
 //
 //	a cause about another node  from the fault of that node, unless it is a fault of this node (diagnose.Here)
 //	the two ends of one cause   from the end that alone shows why, or that more nodes agree with
@@ -28,8 +28,8 @@ type blamed struct {
 type folding struct {
 	all    []judged
 	blamed map[string]blamed
-	proven map[string]bool     // the blamed nodes that others report as lost (proven)
-	into   map[string][]string // by node: for each cause, the node with the underlying fault, "" = none
+	proven map[string]bool     // the blamed nodes that other nodes report as lost (see proven)
+	into   map[string][]string // by node: for each cause, the node with the underlying fault; "" = none
 }
 
 func fold(all []judged) *folding {
@@ -52,7 +52,7 @@ func fold(all []judged) *folding {
 	return f
 }
 
-// about returns the other node that a cause is about, "" = none.
+// about returns the other node that a cause is about, or "" if there is none.
 func (f *folding) about(n judged, at int) string {
 	if of := nodeIn(n.causes[at].About, f.into); of != n.name {
 		return of
@@ -65,7 +65,7 @@ func (f *folding) own(n judged, at int) bool {
 	return f.about(n, at) == "" || cause.All().SideOf(n.causes[at].ID) == diagnose.Here
 }
 
-// blame blames a node for its surest cause that no other node's fault explains.
+// blame blames a node for its most certain cause that no other node's fault explains.
 func (f *folding) blame(n judged) {
 	delete(f.blamed, n.name)
 	for at, c := range n.causes {
@@ -76,7 +76,7 @@ func (f *folding) blame(n judged) {
 	}
 }
 
-// each calls do for every cause about another node with its fault on this side.
+// each calls do for every cause that is about another node and has its fault on the given side.
 func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string)) {
 	for _, n := range f.all {
 		for at, c := range n.causes {
@@ -87,8 +87,8 @@ func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string))
 	}
 }
 
-// foldPairs folds the causes between two nodes. If both ends lack a fault of that confidence, it blames the node with
-// the cause, or the other end if that is the culprit.
+// foldPairs folds the causes between two nodes. If neither end has a fault with that confidence, it blames the node
+// with the cause, or the other end if that is the culprit.
 func (f *folding) foldPairs() {
 	own, ends := map[string]blamed{}, f.ends()
 	for name, b := range f.blamed {
@@ -109,7 +109,7 @@ func (f *folding) foldPairs() {
 	})
 }
 
-// An end is a node with causes of one rule about other nodes, or the subject of such causes.
+// An end is a node that has causes of one rule about other nodes, or that is the subject of such causes.
 type end struct {
 	others map[string]bool // the nodes at the other end, for causes on both ends
 	rule   bool            // this node's own answers show what drops the packets (findRule)
@@ -121,7 +121,7 @@ type ends map[string]map[string]*end
 
 func (f *folding) ends() ends {
 	out := ends{}
-	says := map[[3]string]bool{} // of the cause with an ID, a node has one about another node
+	says := map[[3]string]bool{} // whether a node has a cause with this ID about another node
 	f.each(diagnose.Between, func(n judged, i int, of string) {
 		c := n.causes[i]
 		if out[c.ID] == nil {
@@ -144,11 +144,13 @@ func (f *folding) ends() ends {
 	return out
 }
 
-// lead is how many more nodes the culprit must have at its other end: a single hostile node can accuse any node.
+// lead is the number of additional nodes that the culprit must have at its other end. It is above 1 because a single
+// hostile node can accuse any node.
 const lead = 2
 
-// culprit reports whether the first of two nodes that accuse each other is at fault. It is if only its own results show
-// what drops the packets, or if no results show that and clearly more nodes are at its other end.
+// culprit reports whether the first of two nodes that accuse each other is at fault. It is at fault if only its own
+// results show what drops the packets. It is also at fault if no results show that and clearly more nodes are at its
+// other end.
 func (e ends) culprit(id, first, second string) bool {
 	a, b := e[id][first], e[id][second]
 	if a == nil || b == nil || surer(b.sure, a.sure) || b.rule {
@@ -157,7 +159,7 @@ func (e ends) culprit(id, first, second string) bool {
 	return a.rule || len(a.others) >= len(b.others)+lead
 }
 
-// findRule lists the checks that name the packet filter on a node. A cause with such evidence belongs to that node.
+// findRule lists the checks that name a node's packet filter. A cause with such evidence belongs to that node.
 var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
 
 // showsRule reports whether a cause's evidence includes the node's own result about what drops the packets.
@@ -167,7 +169,7 @@ func showsRule(c probe.Cause) bool {
 	})
 }
 
-// between returns both ends of a group's cause if the fault may be at either end, else nil.
+// between returns both ends of a group's cause if the fault may be at either end, otherwise nil.
 func (f *folding) between(g *probe.Group) []string {
 	if g.Example.Cause == nil || cause.All().SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
 		return nil
@@ -207,8 +209,8 @@ func (f *folding) foldPaths() {
 	}
 }
 
-// unserving returns the faulty node that runs a cause's missing servers, if all failed results of the cause point to
-// it, "" = none. A Service loses its endpoints on a node with a silent kubelet.
+// unserving returns the faulty node that runs a cause's missing servers, if all of the cause's failed results point to
+// that node. Otherwise it returns "". A Service loses its endpoints on a node whose kubelet is silent.
 func (f *folding) unserving(n judged, c probe.Cause) string {
 	of := ""
 	for _, clue := range c.For {
@@ -229,7 +231,7 @@ func (f *folding) unserving(n judged, c probe.Cause) string {
 	return of
 }
 
-// answer returns this node's failed result that a clue quotes, nil = not kept.
+// answer returns this node's failed result that a clue quotes, or nil if the result was not kept.
 func (n judged) answer(clue probe.Clue) *probe.Result {
 	at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
 		target := r.Target
@@ -244,7 +246,8 @@ func (n judged) answer(clue probe.Clue) *probe.Result {
 	return &n.bad[at]
 }
 
-// explained returns the lost peer whose cause explains all failed results of a cause on this node, "" = none.
+// explained returns the lost peer whose cause explains all failed results of a cause on this node, or "" if there is
+// none.
 func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) string {
 	of := ""
 	for _, clue := range c.For {
@@ -282,7 +285,7 @@ func (f *folding) settle() {
 	f.proven = proven(f.all, f.blamed)
 }
 
-// leads reports whether a node has a cause of a rule that no other node's fault explains.
+// leads reports whether a node has a cause with this ID that no other node's fault explains.
 func (f *folding) leads(n judged, id string) bool {
 	for at, c := range n.causes {
 		if c.ID == id && f.into[n.name][at] == "" {
@@ -292,8 +295,9 @@ func (f *folding) leads(n judged, id string) bool {
 	return false
 }
 
-// proven returns the blamed nodes that two other nodes report as lost. With only one other node, two of its checks
-// suffice. A single node could drop another node's packets to fake a fault there, and so hide a broken service.
+// proven returns the blamed nodes that two other nodes report as lost. If there is only one other node, two of its
+// checks are enough. Two are required because a single node could drop another node's packets to fake a fault there,
+// and thus hide a broken service.
 func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	by := map[string]map[string]bool{}
 	for _, n := range all {
@@ -318,7 +322,8 @@ func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	return out
 }
 
-// nodeIn returns the node in a cause's subject, "NODE" or "NODE ADDRESS", if it is one of the given nodes, else "".
+// nodeIn returns the node in a cause's subject, "NODE" or "NODE ADDRESS", if it is one of the given nodes, otherwise
+// "".
 func nodeIn[T any](about string, nodes map[string]T) string {
 	name, _, _ := strings.Cut(about, " ")
 	if _, is := nodes[name]; is {
@@ -337,8 +342,8 @@ func rank(c probe.Confidence) int {
 	return len(probe.Confidences())
 }
 
-// lost returns the peers in this node's failed results that have a cause themselves. The peer's cause has at least this
-// node's confidence: a proven cause never follows from a peer's symptom.
+// lost returns the peers in this node's failed results that have a cause themselves. The peer's cause has at least the
+// confidence of this node's cause, because a proven cause never follows from a peer's symptom.
 func (n judged) lost(all map[string]blamed) []string {
 	least := min(rank(probe.Medium), rank(all[n.name].confidence))
 	var out []string

@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxAbouts limits the named subjects of a group.
+// maxAbouts is the maximum number of a group's subjects to name.
 const maxAbouts = 5
 
-// maxWitnesses limits the named witnesses of a group: a dead node may have all other nodes as witnesses.
+// maxWitnesses is the maximum number of a group's witnesses to name. All other nodes may be witnesses of a dead node.
 const maxWitnesses = 100
 
-// apart is how much larger an attribute's share must be in a group than among the other nodes: an attribute of half of
-// the other nodes does not distinguish a group.
+// apart is the minimum difference between an attribute's share in a group and its share among the other nodes. An
+// attribute that half of the other nodes have does not distinguish a group.
 const apart = 0.5
 
 // group groups nodes with the same cause, or with the same failed check that no cause explains. Proven causes come
@@ -81,7 +81,7 @@ func group(all []judged) []probe.Group {
 	return newNodesFirst(out)
 }
 
-// grouped groups nodes and returns a panic as an error.
+// grouped groups nodes. It returns a panic as an error.
 func grouped(all []judged) (groups []probe.Group, err error) {
 	err = probe.Recovered(func() error {
 		groups = group(all)
@@ -90,8 +90,9 @@ func grouped(all []judged) (groups []probe.Group, err error) {
 	return groups, err
 }
 
-// place sorts groups: a proven cause of a present fault comes first, and the rest is sorted by the worst result in the
-// evidence. A cause that only keeps probes off nodes shows little about the nodes, and comes after faults.
+// place returns a group's place in the order. A proven cause of a current fault comes first. The rest is sorted by the
+// worst result in the evidence. A cause that only prevents probes from running shows little about the nodes, and comes
+// after faults.
 func place(g probe.Group) int {
 	switch rule := cause.All().Rule(g.Cause); {
 	case g.Confidence != probe.High || rule != nil && rule.Later:
@@ -102,7 +103,8 @@ func place(g probe.Group) int {
 	return -1
 }
 
-// guess is 1 for a cause of low confidence, which never precedes a surer cause in a report.
+// guess returns 1 for a cause with low confidence. In a report such a cause never precedes a cause with higher
+// confidence.
 func guess(g probe.Group) int {
 	if g.Confidence == probe.Low {
 		return 1
@@ -110,8 +112,8 @@ func guess(g probe.Group) int {
 	return 0
 }
 
-// newNodesFirst moves a group behind other groups of the same severity if all its nodes are in earlier groups. A report
-// shows only a few groups, and one node with many causes must not hide another node's only cause.
+// newNodesFirst moves a group after other groups of the same severity if all of its nodes are in earlier groups. A
+// report shows only a few groups, and one node with many causes must not hide another node's only cause.
 func newNodesFirst(groups []probe.Group) []probe.Group {
 	seen, again := map[string]bool{}, map[int]bool{}
 	for i, g := range groups {
@@ -139,8 +141,9 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 	return out
 }
 
-// bearWitness adds witnesses to groups: nodes with causes or unexplained results that follow from a node of the group.
-// It also lists the witnesses without a group, because the limit on named witnesses would hide their number.
+// bearWitness adds witnesses to groups. A witness is a node with causes or unexplained results that follow from a node
+// in the group. It also lists the witnesses without a group, because the limit on named witnesses would hide their
+// number.
 func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < maxWitnesses {
@@ -186,7 +189,7 @@ func bearWitness(f *folding, found map[string]*probe.Group) {
 	}
 }
 
-// badness sorts groups by the worst result in the evidence: fail, unknown or warn.
+// badness returns the rank of a group's worst result in the evidence: fail, unknown or warn.
 func badness(g probe.Group) int {
 	worst := len(probe.Statuses())
 	take := func(s probe.Status) { worst = min(worst, slices.Index(probe.Statuses(), s)) }
@@ -211,8 +214,8 @@ func frequent(counts map[string]int) []string {
 	return out[:min(len(out), maxAbouts)]
 }
 
-// common returns the attribute that best separates the named nodes from all other nodes, nil if there is none. It needs
-// at least two nodes: a single node differs from other nodes in every attribute.
+// common returns the attribute that best separates the named nodes from all other nodes, or nil if there is none. It
+// needs at least two nodes, because a single node can differ from other nodes in every attribute.
 func common(all []judged, names []string) *probe.Common {
 	others := len(all) - len(names)
 	if len(names) < 2 || others == 0 {

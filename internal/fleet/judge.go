@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// inFlight limits the nodes examined at a time. Each has a pod that starts and waits for its kubelet.
+// inFlight is the maximum number of nodes to examine at a time. Each has a pod that starts and waits for its kubelet.
 const inFlight = 96
 
 // judged is a node with its verdict.
@@ -36,18 +36,18 @@ type judged struct {
 	verdict probe.Verdict
 }
 
-// maxBad limits the failed results of one check that are kept for a node. Any failed result may show which peers are
-// lost.
+// maxBad is the maximum number of one check's failed results to keep for a node. Any failed result may show which peers
+// are lost.
 const maxBad = 100
 
 // noProbe lists the checks that report why a node has no probe results.
 var noProbe = []string{probe.CheckPlaced, probe.CheckAnswered}
 
-// unexplained returns one result per check that no cause explains, of the node or of its peers.
+// unexplained returns one result per check that neither the node's causes nor its peers' causes explain.
 func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
 	ids := n.verdict.Unexplained
-	if n.verdict.Word == report.WordIncomplete && len(n.causes) == 0 { // keep why no probe answered
+	if n.verdict.Word == report.WordIncomplete && len(n.causes) == 0 { // keep the reason why no probe answered
 		ids = slices.Concat(ids, noProbe)
 	}
 	for _, id := range ids {
@@ -61,8 +61,8 @@ func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Resul
 	return out
 }
 
-// followsFrom returns the lost peer whose cause explains a failed result of this node, "" = none. A result that names
-// no node, such as a Service or DNS result, may follow from any proven peer.
+// followsFrom returns the lost peer whose cause explains one of this node's failed results, or "" if there is none. If
+// the result does not name a node, as for a Service or DNS, it may follow from any proven peer.
 func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
 	named := r.Facts.Str(probe.FactNode) != ""
 	at := slices.IndexFunc(lost, func(peer string) bool {
@@ -87,7 +87,7 @@ func newJudging(name string) *judging {
 }
 
 func (j *judging) Event(ev probe.Event) error {
-	if ev.Node != j.name { // of a baseline node
+	if ev.Node != j.name { // the event is from a baseline node
 		ev.For = j.name
 		j.events = append(j.events, ev)
 		return nil
@@ -138,15 +138,15 @@ func (j *judging) report(to report.Sink) error {
 // An asker collects all results of a node.
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
-// slow is the time after which a running node no longer counts towards the limit: many hanging nodes must not block
-// other nodes. At most maxBeside times the limit run at once, since each node holds its results in memory.
+// slow is the time after which a running node no longer counts toward the limit: many hanging nodes must not block
+// other nodes. At most maxBeside times the limit run at once, because each node holds its results in memory.
 const (
 	slow      = 8 * time.Second
 	maxBeside = 4
 )
 
-// judgeAll judges nodes and reports each like a single run, in the order in which they finish. Once it is stopped, or
-// a report cannot be written, it starts no more nodes, and late results get no verdict.
+// judgeAll judges nodes and reports each as a single run does, in the order in which they finish. Once it is stopped,
+// or a report cannot be written, it does not start more nodes, and late results do not get a verdict.
 func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
 ) (all []judged, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -192,7 +192,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	return all, nil
 }
 
-// judge judges a node. If that panics, the node is incomplete and other nodes continue.
+// judge judges a node. If that panics, the node is incomplete, and the other nodes continue.
 func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.Start) (j *judging, err error) {
 	err = probe.Recovered(func() error { j, err = ask(ctx, n, start); return err })
 	crash, is := errors.AsType[*probe.Crash](err)
@@ -213,15 +213,15 @@ func (r *Run) byAPI(s *cluster.Survey) asker {
 	}
 }
 
-// withoutProbes judges nodes by the survey when the cluster accepts no probes.
+// withoutProbes judges nodes by the survey if the cluster does not accept probes.
 func (r *Run) withoutProbes(s *cluster.Survey, refused error) asker {
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
 		return r.judgeByAPI(ctx, s, n, start, refused)
 	}
 }
 
-// judgeByAPI judges a node by the survey. late is why a requested probe is missing, nil = no probe was requested. It
-// sends no request, so it still works after the run's timeout.
+// judgeByAPI judges a node by the survey. late is the reason why a requested probe is missing; nil = no probe was
+// requested. It does not send requests, so it still works after the run's timeout.
 func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
 ) (*judging, error) {
 	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
@@ -269,7 +269,7 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
 	opts := r.opts.Options
 	opts.Node, opts.Via = n.Name, injector.MethodPod
-	opts.Skip = append(slices.Clone(opts.Skip), overlay.EncapProof.ID) // takes two probes that expect each other
+	opts.Skip = append(slices.Clone(opts.Skip), overlay.EncapProof.ID) // needs two probes that expect each other
 	run, err := examine.New(client, opts, sink)
 	if err != nil {
 		return nil, err
@@ -291,7 +291,7 @@ func (r *Run) show(nodes []*corev1.Node) {
 	r.shown = r.Show(names)
 }
 
-// progress shows a waiting user how many nodes answered, what failed there, and which nodes took longest.
+// progress shows a waiting user how many nodes answered, what failed on them, and which nodes took longest.
 func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
 	const every = 2 * time.Second // between lines
 	done, last, slowest := 0, time.Now(), []string{}
@@ -313,7 +313,8 @@ func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
 	}
 }
 
-// worst is the worst problem of a node in one line, "" = none: its first cause, or an unexplained result.
+// worst returns a node's worst problem in one line: its first cause, or an unexplained result. It returns "" if there
+// is none.
 func (n judged) worst() string {
 	if n.verdict.Word == report.WordHealthy {
 		return ""

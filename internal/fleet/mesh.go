@@ -24,14 +24,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MeshOptions describe how to try paths, and between which nodes: those in Nodes or Select, else all. The profile deep
-// also sends full-size packets.
+// MeshOptions describe how to try paths, and between which nodes: those in Nodes or Select, otherwise all. The profile
+// deep also sends full-size packets.
 type MeshOptions struct {
 	Options
 	RackLabels []string // the first of these labels on a node names its rack
 }
 
-// RackLabels are the labels with which clusters commonly name a node's rack.
+// RackLabels returns the labels that clusters commonly use to name a node's rack.
 func RackLabels() []string {
 	return []string{
 		"topology.kubernetes.io/rack", "topology.k8s.io/rack", "topology.rook.io/rack", "kubernetes.io/rack", "rack",
@@ -44,7 +44,7 @@ type MeshRun struct {
 	rackLabels []string
 }
 
-// NewMesh returns the MeshRun of some options. Its error is a ui.UsageError.
+// NewMesh returns the MeshRun for some options. Its error is a ui.UsageError.
 func NewMesh(client *examine.Client, opts MeshOptions) (*MeshRun, error) {
 	opts.Via, opts.FailOn = injector.MethodPod, examine.FailOnFail
 	opts.All = len(opts.Nodes) == 0 && opts.Select == ""
@@ -60,7 +60,7 @@ func NewMesh(client *examine.Client, opts MeshOptions) (*MeshRun, error) {
 	return &MeshRun{run, opts.RackLabels}, nil
 }
 
-// meshChecks are the checks that try paths.
+// meshChecks returns the checks that try paths.
 func meshChecks(deep bool) []*probe.Check {
 	out := []*probe.Check{link.NodePing, pod.PodPing, link.NeighbourReach, pod.PodTCP, bgp.BGPSession}
 	if deep {
@@ -78,7 +78,7 @@ type trying struct {
 	wave    *examine.Wave
 	nodes   []*corev1.Node
 	members []mesh.Node
-	place   map[string]int   // of a node by its name
+	place   map[string]int   // a node's index, by its name
 	targets [][]probe.Target // the targets on each node for other nodes
 	hidden  []error          // why a node has no pod targets
 	shown   *ui.Watch        // nil = no display
@@ -90,7 +90,7 @@ type trying struct {
 }
 
 // Mesh tries paths between the nodes in two rounds: first a selection, or all paths if there are few nodes, then more
-// paths around the failures. If a path fails or is unknown, it returns a ui.Exit beside the report.
+// paths around the failures. If a path fails or is unknown, it returns a ui.Exit together with the report.
 func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	at, err := r.client.Cluster()
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	return out, nil
 }
 
-// Unfinished is the report of an interrupted run.
+// Unfinished returns the report of an interrupted run.
 func (r *MeshRun) Unfinished(why string) *mesh.Report {
 	at, _ := r.client.Cluster() // its error is the reason
 	return &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Run: r.ID, Cluster: at,
@@ -124,7 +124,7 @@ func (r *MeshRun) Unfinished(why string) *mesh.Report {
 		Nodes: []mesh.Member{}, Planes: []mesh.Plane{}, Lacks: why}
 }
 
-// start reads the API and prepares probes on all chosen nodes. most limits their number; 0 = no limit.
+// start reads the API and prepares probes on all chosen nodes. most is the maximum number of nodes; 0 = no limit.
 func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	client := r.client.Busy()
 	reader, err := client.Reader()
@@ -163,7 +163,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 		t.place[n.Name] = i
 	}
 	everyOne(len(nodes), func(i int) {
-		// A node whose pods cannot be listed is tested at its own addresses only.
+		// If a node's pods cannot be listed, only the node's own addresses are tested.
 		t.hidden[i] = probe.Recovered(func() (err error) {
 			t.targets[i], err = reader.PathTargets(ctx, survey, nodes[i])
 			return err
@@ -173,7 +173,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	return t, nil
 }
 
-// noteHidden records on how many nodes the pod targets are unknown.
+// noteHidden records the number of nodes whose pod targets are unknown.
 func (t *trying) noteHidden() {
 	var first error
 	count := 0
@@ -188,7 +188,7 @@ func (t *trying) noteHidden() {
 	}
 }
 
-// close removes what was created.
+// close removes the created objects.
 func (t *trying) close() {
 	if left := t.wave.Close(); left != nil {
 		t.client.Note("cleaning up: %v", left)
@@ -227,7 +227,7 @@ func (t *trying) twice(ctx context.Context) {
 	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == bgp.BGPSession.ID }))
 }
 
-// fails reports whether a path failed in any plane.
+// fails reports whether a path fails in any plane.
 func (t *trying) fails(p mesh.Path) bool {
 	for _, a := range t.answers {
 		if a.trials[p].Failed {
@@ -237,7 +237,7 @@ func (t *trying) fails(p mesh.Path) bool {
 	return false
 }
 
-// try has each node try its paths.
+// try makes each node try its paths.
 func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 	of := map[int][]mesh.Path{}
 	for _, p := range paths {
@@ -264,7 +264,7 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 	})
 }
 
-// worst is the worst problem of the paths from a node in one line, "" = none.
+// worst returns the worst problem of the paths from a node in one line, or "" if there is none.
 func (t *trying) worst(from int, paths []mesh.Path, err error) string {
 	name := t.nodes[from].Name
 	failed := 0
@@ -282,7 +282,7 @@ func (t *trying) worst(from int, paths []mesh.Path, err error) string {
 	return ""
 }
 
-// from has one node try its paths.
+// from makes one node try its paths.
 func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []string) error {
 	n := t.nodes[i]
 	plan := t.plan(i, paths, ids)
@@ -317,7 +317,7 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 	return err
 }
 
-// plan is the plan of one node for its paths.
+// plan returns one node's plan for its paths.
 func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
 	plan := probe.Plan{Run: t.run.ID, Node: t.nodes[i].Name, Method: injector.MethodPod, Checks: ids}
 	for _, p := range paths {
@@ -326,7 +326,7 @@ func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
 	return plan
 }
 
-// report is the report of the results so far.
+// report returns the report of the results so far.
 func (t *trying) report() *mesh.Report {
 	out := &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Word: report.WordHealthy}
 	for i, m := range t.members {
@@ -356,7 +356,7 @@ func (t *trying) report() *mesh.Report {
 	return out
 }
 
-// plane is the result of one plane. ok is false for a plane that the run did not include.
+// plane returns the result of one plane. ok is false if the run did not include the plane.
 func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	if name == mesh.PlaneBGP {
 		return t.sessions.plane(t), true
@@ -379,7 +379,7 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	return p, true
 }
 
-// everyOne calls do for n nodes, a limited number at a time.
+// everyOne calls do for n nodes. A limited number of calls run at a time.
 func everyOne(n int, do func(int)) {
 	room := make(chan struct{}, inFlight)
 	var all probe.Workers

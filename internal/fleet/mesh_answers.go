@@ -19,7 +19,7 @@ var planes = map[string]string{
 	pod.PodTCP.ID: mesh.PlaneTCP, pod.PodMTU.ID: mesh.PlaneMTU,
 }
 
-// targetsOf lists the kinds of target at the end of a plane's paths.
+// targetsOf lists the kinds of targets at the end of a plane's paths.
 var targetsOf = map[string][]string{
 	mesh.PlaneNode: {probe.KindNode}, mesh.PlanePod: {probe.KindPod}, mesh.PlaneMTU: {probe.KindPod},
 	mesh.PlaneTCP: {probe.KindOutside, probe.KindPod},
@@ -28,7 +28,7 @@ var targetsOf = map[string][]string{
 // answers are the results of a plane's paths.
 type answers struct {
 	trials map[mesh.Path]mesh.Trial
-	held   map[mesh.Path]bool // unanswered, perhaps because of a network policy
+	held   map[mesh.Path]bool // unanswered, possibly because of a network policy
 	wanted map[mesh.Path]bool // paths that were tried or should have been
 }
 
@@ -47,7 +47,7 @@ func (a *answers) count() (unknown, held int) {
 	return unknown, held
 }
 
-// of returns the answers of a plane, and creates them.
+// of returns the answers of a plane. If there are none yet, it creates them.
 func (t *trying) of(plane string) *answers {
 	a := t.answers[plane]
 	if a == nil {
@@ -57,7 +57,7 @@ func (t *trying) of(plane string) *answers {
 	return a
 }
 
-// expect records which results a node must send to complete its plan.
+// expect records the results that a node must send to complete its plan.
 func (t *trying) expect(paths []mesh.Path) {
 	for plane, kinds := range targetsOf {
 		if !slices.ContainsFunc(t.run.picked, func(id string) bool { return planes[id] == plane }) {
@@ -73,7 +73,7 @@ func (t *trying) expect(paths []mesh.Path) {
 	}
 }
 
-// take records the result of a path from a node. With several addresses, the worst result counts.
+// take records a path's result from a node. If there are several addresses, the worst result counts.
 func (t *trying) take(from int, r probe.Result) {
 	to, known := t.place[r.Facts.Str(probe.FactNode)]
 	if !known || to == from {
@@ -105,7 +105,7 @@ type outcome int
 
 const (
 	notKnown outcome = iota // the path could not be tried
-	isHeld                  // no answer, perhaps because of a network policy
+	isHeld                  // no answer, possibly because of a network policy
 	isTried
 )
 
@@ -145,13 +145,14 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	return t, isTried
 }
 
-// maxSent is above the number of packets of any check. longest is above the wait time of any check, in milliseconds.
+// maxSent is above the number of packets that any check sends. longest is above the time that any check waits, in
+// milliseconds.
 const (
 	maxSent = 1000
 	longest = 60_000
 )
 
-// milliseconds is a time that a node reports, 0 if the value is impossible.
+// milliseconds returns a time that a node reports, or 0 if the value is impossible.
 func milliseconds(r probe.Result, fact probe.Fact) float64 {
 	if ms, ok := r.Facts.Num(fact); ok && ms > 0 && ms < longest {
 		return ms
@@ -173,8 +174,8 @@ func (t *bgpReport) take(r probe.Result) {
 	peer, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer))
 	switch {
 	case err == nil && r.Facts.Str(bgp.FactState) != "":
-		// A session that Calico did not configure may be down for a good reason, so it is only a warning, like a
-		// session with a NotReady node.
+		// A session that Calico did not configure may be down for a good reason. Like a session with a NotReady node, it is
+		// only a warning.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
 			t.ends = append(t.ends, mesh.SessionReport{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
@@ -192,7 +193,7 @@ func (t *bgpReport) take(r probe.Result) {
 type sessions struct {
 	ends   []mesh.SessionReport
 	whole  map[int]bool   // nodes that reported all their sessions
-	silent map[int]string // nodes that could not report them, and why
+	silent map[int]string // nodes that could not report their sessions, and the reasons
 	none   string         // why a node has no sessions
 }
 
@@ -208,7 +209,7 @@ func (s *sessions) add(t bgpReport) {
 	}
 }
 
-// plane matches the sessions of all nodes in the cluster: a peer may be a node outside this run.
+// plane matches the sessions with all nodes in the cluster, because a peer may be a node outside this run.
 func (s *sessions) plane(t *trying) mesh.Plane {
 	members, at := slices.Clone(t.members), map[netip.Addr]int{}
 	twice := map[netip.Addr]bool{}

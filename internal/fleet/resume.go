@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// longAgo is the maximum age of a run to resume: nodes change.
+// longAgo is the maximum age of a run to resume. There is a limit because nodes change.
 const longAgo = 6 * time.Hour
 
-// fits rejects a run to resume if it is from another cluster, had other checks, or is too old. Its results would pass
-// for results of this run.
+// fits rejects a run to resume if it is from another cluster, had other checks, or is too old. Otherwise its results
+// would be mistaken for results of this run.
 func (r *Run) fits(own probe.Start) error {
 	if r.opts.Resume == nil {
 		return nil
@@ -38,7 +38,7 @@ func (r *Run) fits(own probe.Start) error {
 }
 
 // resumed returns the complete runs of nodes that were judged before, and the remaining nodes. Nodes that did not
-// answer before are among the remaining nodes.
+// answer before are part of the remaining nodes.
 func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
 	if r.opts.Resume == nil {
 		return nil, nodes

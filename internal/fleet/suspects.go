@@ -13,11 +13,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// perZone is how many nodes of each zone are sampled.
+// perZone is the number of nodes to sample in each zone.
 const perZone = 3
 
 // suspects splits nodes into nodes to probe and the rest. It probes nodes with a fault in the API, and a few healthy
-// nodes of each zone. With Few, it takes a few nodes of each zone from the named nodes, or from the nodes with a fault.
+// nodes in each zone. If Few is set, it takes a few nodes in each zone from the named nodes, or from the nodes with a
+// fault.
 func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
 ) (probed, rest []*corev1.Node, err error) {
 	ask := r.byAPI(s)
@@ -53,7 +54,7 @@ func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.N
 	return append(known, some...), rest, nil
 }
 
-// fewOf returns a few nodes of each zone, spread evenly, and the rest.
+// fewOf returns a few nodes in each zone, spread evenly, and the rest.
 func fewOf(nodes []*corev1.Node) (some, rest []*corev1.Node) {
 	zones := map[string][]*corev1.Node{}
 	for _, n := range nodes {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Watch tries the same paths repeatedly, with probes that stay on their nodes.
+// A Watch tries the same paths repeatedly. Its probes keep running on their nodes.
 type Watch struct {
 	*trying
 	every time.Duration
@@ -40,7 +40,7 @@ func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error
 	return &Watch{trying: t, every: every, read: map[int]time.Time{}}, nil
 }
 
-// watched are the checks of each round.
+// watched returns the checks for each round.
 func watched() []*probe.Check { return []*probe.Check{link.NodePing, pod.PodPing} }
 
 // Nodes returns the names of the watched nodes.
@@ -52,7 +52,7 @@ func (w *Watch) Nodes() []string {
 	return out
 }
 
-// Close removes what was created.
+// Close removes the created objects.
 func (w *Watch) Close() { w.close() }
 
 // Run tries all paths in each round until the context ends, and passes each node's report to hear, one at a time. A
@@ -69,7 +69,7 @@ func (w *Watch) Run(ctx context.Context, hear func(mesh.RoundReport)) {
 // again is the delay before the next probe is placed on a node.
 const again = 20 * time.Second
 
-// node has one node try its paths.
+// node makes one node try its paths.
 func (w *Watch) node(ctx context.Context, i int) {
 	n := w.nodes[i]
 	for ctx.Err() == nil {
@@ -96,11 +96,11 @@ func (w *Watch) keep(ctx context.Context, i int) (*injector.Session, error) {
 	return w.wave.Keep(ctx, run, w.nodes[i])
 }
 
-// round is the number of the current round.
+// round returns the number of the current round.
 func (w *Watch) round() int { return 1 + int(time.Since(w.began)/w.every) }
 
-// rounds queries a probe once in each round, and skips rounds while an earlier answer is outstanding. The error
-// reports why the probe cannot be queried any more.
+// rounds queries a probe once in each round, and skips rounds while an earlier answer is outstanding. The error reports
+// why the probe can no longer be queried.
 func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) error {
 	for {
 		h := mesh.RoundReport{Round: w.round(), Node: w.nodes[i].Name}
@@ -121,13 +121,13 @@ func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) er
 	}
 }
 
-// Time limits of a probe for one round, and for its answer to arrive.
+// Time limits for a probe's round, and for its answer to arrive.
 const (
 	tryLimit    = 4 * time.Second
 	answerLimit = 8 * time.Second
 )
 
-// ask lets a probe try all paths of its node once.
+// ask makes a probe try all of its node's paths once.
 func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[string][]mesh.Trial, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %v", answerLimit))
 	defer cancel()
@@ -159,8 +159,8 @@ func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[
 	return w.trials(ctx, i, results, targets), nil
 }
 
-// trials turns a node's results into trials of its paths to the targets. With several addresses, the worst result
-// counts.
+// trials turns a node's results into trials of its paths to the targets. If there are several addresses, the worst
+// result counts.
 func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targets [][]probe.Target,
 ) map[string][]mesh.Trial {
 	worst := map[string]map[int]mesh.Trial{}
@@ -189,7 +189,7 @@ func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targe
 	return out
 }
 
-// moved reports whether a node's targets changed, and finds the new targets: pods come and go.
+// moved reports whether a node's targets changed, and finds the new targets. They change because pods come and go.
 func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	w.reading.Lock()
 	defer w.reading.Unlock()

@@ -19,28 +19,28 @@ import (
 	"time"
 )
 
-// Access lists the required credentials: a client needs all that are set. The files may change at any time.
+// Access lists the required credentials. A client needs all of those that are set. The files may change at any time.
 type Access struct {
 	TokenFile string // one token per line; "" = no tokens
 	// ReadTokenFile has tokens that permit reading but not posting; "" = no such tokens. The file is from an optional
-	// Secret, so it may be missing. An unusable file is logged and counts as empty, so that alerts are still accepted.
+	// Secret, so it may be missing. An unusable file is logged and treated as empty, so alerts are still accepted.
 	ReadTokenFile string
-	ClientCA      string // the CA of accepted client certificates, PEM; "" = no client certificates
-	Cert, Key     string // of the server, PEM; "" = no TLS
+	ClientCA      string // the CA for accepted client certificates, PEM; "" = no client certificates
+	Cert, Key     string // the server's certificate and key, PEM; "" = no TLS
 }
 
-// minToken rejects tokens that can be guessed.
+// minToken is the minimum length of a token. Shorter tokens can be guessed.
 const minToken = 16
 
-// Keeper admits clients with the credentials of Access, and follows changes of its files.
+// Keeper admits clients that have the credentials in Access. It also follows changes to Access's files.
 type Keeper struct {
 	Access
 	log     *slog.Logger
 	reading sync.Mutex // of tokens and CAs
 	said    string     // the last log message about ReadTokenFile; guarded by reading
 	mu      sync.Mutex
-	tls     *tls.Config // as of asOf
-	asOf    string      // the state of the files at that time
+	tls     *tls.Config // the configuration from the files in the state asOf
+	asOf    string      // the state of the files when they were read
 
 	refused   refusals // requests without credentials
 	unchecked refusals // requests whose credentials could not be checked
@@ -78,7 +78,7 @@ func Open(from Access, log *slog.Logger) (*Keeper, error) {
 	return a, nil
 }
 
-// tokens reads the token file at each request: it is small, and a removed token must stop working at once.
+// tokens reads the token file at each request. The file is small, and a removed token must stop working immediately.
 func (a *Keeper) tokens(name string) ([][]byte, error) {
 	a.reading.Lock() // concurrent requests then use a single file descriptor
 	defer a.reading.Unlock()
@@ -101,7 +101,7 @@ func (a *Keeper) tokens(name string) ([][]byte, error) {
 }
 
 // readers returns the tokens that permit only reading. posting has the tokens that also permit posting. A problem with
-// the file is logged once, until it changes.
+// the file is logged once, until the problem changes.
 func (a *Keeper) readers(posting [][]byte) [][]byte {
 	if a.ReadTokenFile == "" {
 		return nil
@@ -130,7 +130,7 @@ func (a *Keeper) readers(posting [][]byte) [][]byte {
 	return tokens
 }
 
-// clients reads the CA of clients, at each request like tokens.
+// clients reads the clients' CA. Like the tokens, it is read at each request.
 func (a *Keeper) clients() (*x509.CertPool, error) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -172,7 +172,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	if r.Method != http.MethodPost {
 		tokens = append(tokens, a.readers(tokens)...)
 	}
-	// Hashes have one length, and every token is compared, so the timing reveals nothing.
+	// All hashes have the same length, and every token is compared, so the timing does not reveal anything.
 	sum, same := sha256.Sum256([]byte(given)), 0
 	for _, token := range tokens {
 		other := sha256.Sum256(token)
@@ -184,7 +184,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	return nil
 }
 
-// signed requires a certificate from the present CA: the connection may be older than the CA file.
+// signed requires a certificate from the current CA, because the connection may be older than the CA file.
 func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	pool, err := a.clients()
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	return nil
 }
 
-// config is a server's TLS configuration. Each connection gets the present state of the files.
+// config returns a server's TLS configuration. Each connection uses the current state of the files.
 func (a *Keeper) config() *tls.Config {
 	if a.Cert == "" {
 		return nil
@@ -216,7 +216,7 @@ func (a *Keeper) config() *tls.Config {
 	}}
 }
 
-// current reads changed files again. If they are unusable, the earlier content stays in use.
+// current rereads changed files. If they are unusable, it continues to use the earlier content.
 func (a *Keeper) current() (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,7 +258,7 @@ func (a *Keeper) load() (*tls.Config, error) {
 		if out.ClientCAs, err = a.clients(); err != nil {
 			return nil, err
 		}
-		// Each request is checked against the CA, so a changed CA applies to old connections too.
+		// Each request is checked against the CA, so a changed CA also applies to old connections.
 		out.ClientAuth = tls.RequestClientCert
 	}
 	return out, nil

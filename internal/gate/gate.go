@@ -1,6 +1,6 @@
-// Package gate admits clients with credentials, and keeps strangers from exhausting the server: a listener bounds the
-// connections, and a handler requires a token, a client certificate, or both. Open is its entry point. The caller's
-// handler does the work: this package only rejects.
+// Package gate admits clients with credentials, and prevents strangers from exhausting the server. A listener limits
+// the number of connections, and a handler requires a token, a client certificate, or both. Open is its entry point.
+// The caller's handler does the work: this package only rejects.
 //
 //	keeper, err := gate.Open(access, log) // an error if every client would be admitted
 //	server, bounded := keeper.Server(listener, keeper.Guard(handler, log), log)
@@ -16,17 +16,17 @@ import (
 	"sync"
 )
 
-// Limits of open connections. Clients with credentials (known) and other clients (strangers) have separate limits, so
-// strangers cannot keep known clients out. One address gets at most half of each limit. Each connection needs a file
+// Limits for open connections. Clients with credentials (known) and other clients (strangers) have separate limits, so
+// strangers cannot block known clients. One address gets at most half of each limit. Each connection needs a file
 // descriptor and, with TLS, some 40 KB.
 const (
 	maxOfKind      = 128
 	maxFromAddress = maxOfKind / 2
 )
 
-// Gate is a listener that bounds its connections. A new connection never waits: if there are too many, Gate closes the
-// oldest stranger of the address with the most connections. So an address with one connection always gets in. If many
-// clients share an address (a proxy, NAT), the latest get in.
+// Gate is a listener that limits the number of its connections. A new connection never waits. If there are too many,
+// Gate closes the oldest stranger's connection from the address with the most connections. So an address with only one
+// connection is always admitted. If many clients share an address, as behind a proxy or NAT, the latest are admitted.
 type Gate struct {
 	net.Listener
 	closed func(from net.Addr) // called for each connection that is closed for a newer one
@@ -41,7 +41,7 @@ type entered struct {
 	net.Conn
 	gate   *Gate
 	from   netip.Addr
-	number uint64 // lower = longer without a request; of a stranger, older
+	number uint64 // a lower number is longer without a request; for a stranger, older
 	known  bool
 	busy   bool // a known client's request is in progress
 }
@@ -50,7 +50,7 @@ func newGate(l net.Listener, closed func(from net.Addr)) *Gate {
 	return &Gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
 }
 
-// network returns the range that counts as one address: for IPv6 a /64, because one machine may own all of it.
+// network returns the range that counts as one address. For IPv6 this is a /64, because one machine may own all of it.
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -59,13 +59,13 @@ func network(a netip.Addr) netip.Addr {
 	return netip.PrefixFrom(a.WithZone(""), 64).Masked().Addr()
 }
 
-// Accept accepts the next connection, as a stranger's.
+// Accept accepts the next connection. The connection counts as a stranger's.
 func (g *Gate) Accept() (net.Conn, error) {
 	c, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	at, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // connections without an address share none
+	at, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // connections without an address share the zero address
 	e := &entered{Conn: c, gate: g, from: network(at.Addr())}
 	g.mu.Lock()
 	drop, _ := g.surplus(e) // a stranger can always be closed
@@ -85,7 +85,7 @@ func (e *entered) Close() error {
 }
 
 // admit counts the connection as a known client's, and reports whether there is room. If there are too many known
-// connections, it closes an idle one, never a busy one.
+// connections, it closes an idle connection, never a busy one.
 func (e *entered) admit() bool {
 	g := e.gate
 	g.mu.Lock()
@@ -101,7 +101,7 @@ func (e *entered) admit() bool {
 	return room
 }
 
-// surplus returns the connection to close so that e fits among its kind. room is false if there is no room and no
+// surplus returns the connection to close to make room for e among its kind. room is false if there is no room and no
 // connection may be closed. The caller holds mu.
 func (g *Gate) surplus(e *entered) (drop *entered, room bool) {
 	all, from := 0, map[netip.Addr]int{}
@@ -128,12 +128,12 @@ func (g *Gate) surplus(e *entered) (drop *entered, room bool) {
 
 func (g *Gate) drop(c *entered) {
 	if c != nil {
-		_ = c.Close() // it is abandoned in any case
+		_ = c.Close() // the connection is abandoned in any case
 		g.closed(c.RemoteAddr())
 	}
 }
 
-// next returns a number higher than all before. The caller holds mu.
+// next returns a number higher than all previous numbers. The caller holds mu.
 func (g *Gate) next() uint64 { g.last++; return g.last }
 
 // state tracks which connections are idle; it is a server's ConnState.
@@ -150,7 +150,7 @@ func (g *Gate) state(c net.Conn, is http.ConnState) {
 	}
 }
 
-// enteredOf returns the counted connection below a server's TLS.
+// enteredOf returns the counted connection under a server's TLS layer.
 func enteredOf(c net.Conn) *entered {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -159,7 +159,7 @@ func enteredOf(c net.Conn) *entered {
 	return e
 }
 
-// connKey is the key of a request's *entered in its context: net/http offers no other place for it.
+// connKey is the key of a request's *entered in the request's context. net/http offers no other place for it.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {

@@ -23,7 +23,7 @@ const (
 // sets all limits except the header limits.
 func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Server, net.Listener) {
 	bounded := a.Bound(l, o)
-	// One request at a time on a connection: HTTP/2 would permit a stranger hundreds.
+	// Allow one request at a time on a connection: with HTTP/2, a stranger could send hundreds.
 	only := new(http.Protocols)
 	only.SetHTTP1(true)
 	return &http.Server{
@@ -32,11 +32,11 @@ func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Serve
 	}, bounded
 }
 
-// Handshakes is the log for failed handshakes. It is at debug level: any client can cause any number of failed
-// handshakes.
+// Handshakes returns the log for failed handshakes. It is at debug level, because any client can cause any number of
+// failed handshakes.
 func (a *Keeper) Handshakes() *log.Logger { return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) }
 
-// Bound bounds the connections of a listener.
+// Bound limits the number of a listener's connections.
 func (a *Keeper) Bound(l net.Listener, o Observer) *Gate {
 	return newGate(l, func(from net.Addr) {
 		observe(o.Crowded)

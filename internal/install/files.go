@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated returns the files below deploy/ that are generated from the manifests of a release's images, by name.
+// generated returns, by name, the files below deploy/ that are generated from the manifests with a release's images.
 func generated(s Serve) (map[string][]byte, error) {
 	uses, err := Named(People()...)
 	if err != nil {
@@ -39,7 +39,7 @@ func generated(s Serve) (map[string][]byte, error) {
 	}, nil
 }
 
-// charts are the values about rights for the Helm chart.
+// charts holds the Helm chart's values about rights.
 type charts struct {
 	PodSecurity map[string]string `json:"podSecurity"` // labels of the namespace
 	Same        map[string]string `json:"same"`        // uses with the same rights as another use

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Options choose which rights are granted, where and to whom.
+// Options choose which rights are granted, in which namespaces and to whom.
 type Options struct {
 	Uses            []Use // from Named; granted to Subjects
 	Namespace       string
@@ -30,12 +30,12 @@ const (
 	CalicoNamespace = metav1.NamespaceSystem
 )
 
-// podSecurity is the version of the Pod Security Standards in the namespace's labels: the first stable one.
+// podSecurity is the version of the Pod Security Standards in the namespace's labels. It is the first stable version.
 // "privileged" means the same in all versions.
 const podSecurity = "v1.25"
 
-// Objects returns the namespace, a role for each use in each of its scopes, their bindings, and the policy for the
-// accounts of the use conditions.
+// Objects returns the namespace, a role for each use in each of its scopes, the bindings of these roles, and the policy
+// for the accounts with the use conditions.
 func Objects(o Options) []runtime.Object {
 	var out []runtime.Object
 	if o.Makes() {
@@ -73,13 +73,13 @@ func Objects(o Options) []runtime.Object {
 }
 
 // Makes reports whether the objects include the probe's namespace. They never include a namespace of Kubernetes or
-// Calico: the manifests would relabel it, and deleting the manifests would delete it.
+// Calico: applying the manifests would relabel it, and deleting the manifests would delete it.
 func (o Options) Makes() bool {
 	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") &&
 		o.Namespace != o.CalicoNamespace
 }
 
-// Where returns the namespace of a scope, "" for the whole cluster.
+// Where returns a scope's namespace, or "" for the whole cluster.
 func (s Scope) Where(namespace, calico string) string {
 	switch s {
 	case Cluster:
@@ -94,8 +94,8 @@ func (s Scope) Where(namespace, calico string) string {
 
 func (o Options) where(in Scope) string { return in.Where(o.Namespace, o.CalicoNamespace) }
 
-// role returns the name of a use's roles. Some roles are cluster-wide, or in namespaces that installations share. So
-// the roles of an installation outside the default namespace contain its namespace in their names.
+// role returns the name of a use's roles. Some roles are cluster-wide, or in namespaces that installations share. So if
+// an installation is outside the default namespace, its roles' names contain its namespace.
 func (o Options) role(use string) string {
 	if o.Namespace == Namespace {
 		return "calico-probe:" + use
@@ -107,12 +107,13 @@ func rbac(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// labels mark what belongs to the installation. Probes have other labels, which 'clean' selects.
+// labels returns the labels that mark the installation's objects. Probes have other labels, which 'clean' selects.
 func labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/part-of": "calico-probe"}
 }
 
-// namespaceFor allows privileged pods, because probes use the node's network and read its files.
+// namespaceFor returns a namespace that allows privileged pods, because probes use the node's network and read its
+// files.
 func namespaceFor(name string) *corev1.Namespace {
 	all := labels()
 	maps.Copy(all, podSecurityLabels())
@@ -192,7 +193,7 @@ func pruned(v any) any {
 	return v
 }
 
-// rightsTable returns a Markdown table: what each use may do, where, and what does not work without a right.
+// rightsTable returns a Markdown table with each use's rights, their scope, and what does not work without a right.
 func rightsTable() string {
 	var b strings.Builder
 	b.WriteString("| use | may | where | without it |\n|---|---|---|---|\n")

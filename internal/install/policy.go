@@ -13,22 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// conditionsUse is the use with a broader right than it needs: RBAC cannot restrict a right to one condition.
+// conditionsUse is the use that has a broader right than it needs, because RBAC cannot restrict a right to one
+// condition.
 const conditionsUse = "conditions"
 
-// What the use writes to a Node, copied from package facts, which this package does not import (TestPolicy compares
-// them).
+// The names that the use writes to a Node. They are copied from package facts, which this package does not import.
+// TestPolicy compares them.
 const (
 	conditionType = "CalicoHealthy"
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
-// maxConditionMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about
-// 450.
+// maxConditionMessage is the maximum length of the condition's message in characters, because every list of nodes
+// contains the message. Our messages have about 450.
 const maxConditionMessage = 1024
 
-// policyRules allow an update of a Node that changes only our condition and our annotation. They name what may change
-// and compare everything else, so fields of later Kubernetes versions are protected too.
+// policyRules returns rules that allow an update of a Node only if it changes only our condition and our annotation.
+// The rules name what may change and compare everything else, so they also protect fields in later Kubernetes versions.
 func policyRules() []admissionv1.Validation {
 	kept := func(what, but string) string {
 		return equalMaps("object."+what, "oldObject."+what, "k in ["+but+"]")
@@ -62,8 +63,9 @@ func policyRules() []admissionv1.Validation {
 	}
 }
 
-// keptManagers is an expression that is true if the managed fields of others stay. The API server changes an entry
-// that owns our condition or annotation, and merges the oldest of more than 10 managers into one, ancient-changes.
+// keptManagers returns an expression that is true if other managers' managed fields do not change. The API server
+// changes an entry that owns our condition or annotation. If there are more than 10 managers, it merges the oldest into
+// one, ancient-changes.
 func keptManagers() string {
 	fields := func(of string) string { return of + ".metadata.?managedFields.orValue([])" }
 	owns := `m.?fieldsV1[?'f:status'][?'f:conditions'][?'k:{"type":"` + conditionType + `"}'].hasValue() || ` +
@@ -74,14 +76,15 @@ func keptManagers() string {
 		fields("object"), fields("oldObject"), owns, merged)
 }
 
-// equalMaps is an expression that is true if two maps are equal, except for keys for which but is true.
+// equalMaps returns an expression that is true if two maps are equal, except for keys for which but is true.
 func equalMaps(a, b, but string) string {
 	return fmt.Sprintf("%[1]s.all(k, %[3]s || k in %[2]s && %[1]s[k] == %[2]s[k]) && %[2]s.all(k, %[3]s || k in %[1]s)",
 		a, b, but)
 }
 
-// policyNames are the user names, in admission requests, of the service accounts among subjects. The policy restricts
-// only accounts that exist for this use. For a person or group it would restrict rights that they have for other work.
+// policyNames returns the user names that the service accounts among subjects have in admission requests. The policy
+// restricts only accounts that exist for this use. For a person or a group, it would also restrict rights that they
+// have for other work.
 func policyNames(subjects []rbacv1.Subject) []string {
 	var out []string
 	for _, s := range subjects {
@@ -92,8 +95,8 @@ func policyNames(subjects []rbacv1.Subject) []string {
 	return out
 }
 
-// policyObjects returns the policy that restricts the service accounts of the use conditions, and its binding. Without
-// such an account it returns none.
+// policyObjects returns the policy that restricts the service accounts with the use conditions, and the policy's
+// binding. If there is no such account, it returns nothing.
 func (o Options) policyObjects() []runtime.Object {
 	names := policyNames(o.Subjects)
 	if len(names) == 0 || !slices.ContainsFunc(o.Uses, func(u Use) bool { return u.Name == conditionsUse }) {
@@ -103,7 +106,7 @@ func (o Options) policyObjects() []runtime.Object {
 	for _, name := range names {
 		quoted = append(quoted, strconv.Quote(name))
 	}
-	// Names of these kinds, unlike those of roles, must not contain a colon.
+	// Unlike names of roles, names of these kinds must not contain a colon.
 	meta := metav1.ObjectMeta{Name: strings.ReplaceAll(o.role(conditionsUse), ":", "-"), Labels: labels()}
 	kind := func(name string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: name}

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Ask runs one of some checks and returns its results.
+// Ask runs the check with this ID and returns its results.
 func Ask(t *testing.T, checks []*probe.Check, id string) []probe.Result {
 	t.Helper()
 	var got []probe.Result

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Fleet is the API's data about many nodes, which are healthy until a test changes them.
+// Fleet is the API's data about many nodes. The nodes are healthy until a test changes them.
 type Fleet struct {
 	Nodes  []corev1.Node
 	Leases []coordinationv1.Lease
@@ -26,7 +26,7 @@ type Fleet struct {
 	Wrap   func(http.RoundTripper) http.RoundTripper // the transport of its clients
 }
 
-// Add adds a node with its lease and calico-node pod to the fleet, after spoil changed them.
+// Add creates a node with its lease and calico-node pod, lets spoil change them, and adds them to the fleet.
 func (f *Fleet) Add(name string, spoil func(*corev1.Node, *coordinationv1.Lease, *corev1.Pod)) {
 	hour := metav1.NewTime(time.Now().Add(-time.Hour))
 	n := Node(name, "10.0.0.1", "")
@@ -56,7 +56,7 @@ func (f *Fleet) Add(name string, spoil func(*corev1.Node, *coordinationv1.Lease,
 	}
 }
 
-// Client returns a client of a server that serves the fleet and refuses the given paths.
+// Client returns a client for a server that serves the fleet and refuses the given paths.
 func (f *Fleet) Client(t *testing.T, refused ...string) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// KubeletEvent is a kubelet event about calico-node's container.
+// KubeletEvent returns a kubelet event about calico-node's container.
 func KubeletEvent(reason, message string, before time.Duration) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
 		Source:         corev1.EventSource{Component: "kubelet", Host: "a"},
 		InvolvedObject: corev1.ObjectReference{FieldPath: "spec.containers{calico-node}"}}
 }
 
-// Doomed is a pod whose grace period ended some time ago.
+// Doomed returns a pod whose grace period ended some time ago.
 func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) corev1.Pod {
 	p := Hanging("app-"+namespace, time.Hour, "", "")
 	p.Namespace, p.DeletionTimestamp = namespace, new(Ago(late))
@@ -34,7 +34,7 @@ func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) core
 	return p
 }
 
-// SpecsOf parses specs by name, with numbers as int64 like the API's; nil if the bytes are invalid.
+// SpecsOf parses specs by name. Numbers become int64, as in the API. It returns nil if the bytes are invalid.
 func SpecsOf(b []byte) cluster.Specs {
 	var out cluster.Specs
 	if utiljson.Unmarshal(b, &out) != nil {
@@ -53,7 +53,7 @@ func FuzzedNodes(annotation string) []corev1.Node {
 	}
 }
 
-// Reported is a kubelet event on node-a.
+// Reported returns a kubelet event on node-a.
 func Reported(before time.Duration, reason, message string) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
 		Source: corev1.EventSource{Component: "kubelet", Host: "node-a"}}

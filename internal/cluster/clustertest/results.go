@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// WantFirst checks the status and a part of the sentence of the first result.
+// WantFirst checks the first result's status and a part of its sentence.
 func WantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
 	t.Helper()
 	if len(got) == 0 || got[0].Status != s || !strings.Contains(got[0].Saw, saw) {
@@ -15,7 +15,8 @@ func WantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
 	}
 }
 
-// WantHistory requires one result that ends with this text and is marked as history; "" = no such result.
+// WantHistory requires one result that ends with this text and is marked as history. If end is "", there must be no
+// such result.
 func WantHistory(t *testing.T, got []probe.Result, end string) {
 	t.Helper()
 	var old []string

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// ServerOf serves a List or another object at some paths, and handlers at others. At all other paths it answers like an
-// API server without that API group.
+// ServerOf serves a List or another object at some paths, and handlers at others. At all other paths it answers as an
+// API server without that API group does.
 func ServerOf(t *testing.T, objects map[string]string, others map[string]http.HandlerFunc) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

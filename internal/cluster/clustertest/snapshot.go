@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Now is the time of all Snapshots, so that ages in tests do not depend on the clock.
+// Now is the time in all Snapshots. Ages in tests therefore do not depend on the clock.
 var Now = time.Date(2026, 11, 21, 3, 50, 0, 0, time.UTC)
 
 // Ago returns a time before Now.
