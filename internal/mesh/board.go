@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// kept is how many rounds a Board remembers for each path.
+// kept is the number of rounds that a Board remembers for each path.
 const kept = 60
 
 // State is the state of a path.
@@ -19,7 +19,7 @@ type State int
 // The states, the worst first.
 const (
 	Fails  State = iota // nothing came back in the last round with a result
-	Loses               // some packets of the last round came back, and some did not
+	Loses               // only some packets came back in the last round
 	Silent              // the path's first node has not reported for more than one round
 	Works
 )
@@ -33,10 +33,10 @@ type RoundReport struct {
 	Lost   string             // why it has no trials
 }
 
-// Board keeps the state of paths over the last rounds.
+// Board keeps the state of each path over the last rounds.
 type Board struct {
-	round int // the last started round
-	late  int // how many rounds late a node may be before its paths become unknown
+	round int // the last round that has started
+	late  int // number of rounds by which a node may be late before its paths become unknown
 	paths map[name]*history
 	lost  map[string]string // nodes without a report, and why
 	await map[string]bool   // nodes that have not reported yet
@@ -68,17 +68,17 @@ func NewBoard(every time.Duration, nodes ...string) *Board {
 	return b
 }
 
-// Begin notes that a round has started. The first round is 1.
+// Begin records that a round has started. The first round is 1.
 func (b *Board) Begin(round int) { b.round = max(b.round, round) }
 
 // Change is a path that starts to fail, or works again.
 type Change struct {
 	Plane string
 	Trial Trial
-	For   time.Duration // how long a path had failed that works again; 0 = since the first round
+	For   time.Duration // for a path that works again, how long it had failed; 0 = since the first round
 }
 
-// Add notes a node's report, and returns what it changes. A path that works at its first report is no change.
+// Add records a node's report, and returns the changes. If a path works at its first report, this is not a change.
 func (b *Board) Add(h RoundReport) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
@@ -98,7 +98,7 @@ func (b *Board) Add(h RoundReport) []Change {
 	return out
 }
 
-// note adds a trial of a round to a path.
+// note adds a trial from a round to a path.
 func (b *Board) note(n name, t Trial, h RoundReport) (Change, bool) {
 	p := b.paths[n]
 	if p == nil {
@@ -106,7 +106,7 @@ func (b *Board) note(n name, t Trial, h RoundReport) (Change, bool) {
 		b.paths[n] = p
 	}
 	p.samples[h.Round%kept], p.rounds[h.Round%kept] = t, h.Round
-	if h.Round < p.last { // it comes late
+	if h.Round < p.last { // the report is late
 		return Change{}, false
 	}
 	p.last = h.Round
@@ -121,11 +121,11 @@ func (b *Board) note(n name, t Trial, h RoundReport) (Change, bool) {
 	return c, true
 }
 
-// Row is the present state of a path.
+// Row is the current state of a path.
 type Row struct {
 	Plane, From, To string
 	State           State
-	Since           time.Time // since when it fails, or works again; zero = it never failed
+	Since           time.Time // when it started to fail, or to work again; zero = it never failed
 	Lost            float64   // share of all packets in the remembered rounds
 	Now             float64   // milliseconds, as are the next two; 0 = nothing came back
 	Median, Worst   float64
@@ -204,8 +204,8 @@ func (b *Board) row(n name, p *history) Row {
 	return r
 }
 
-// Spark draws the last rounds, one character each. A letter shows the round-trip time relative to the longest one, an
-// exclamation mark partial loss, a cross full loss, and a dot no result.
+// Spark draws the last rounds, one character each. A letter shows the round-trip time relative to the longest
+// round-trip time. An exclamation mark shows partial loss, a cross full loss, and a dot that there is no result.
 func (r Row) Spark(width int) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	var out []rune
@@ -231,7 +231,7 @@ type Sum struct {
 	Awaited                           []string // nodes that have not reported yet
 }
 
-// Lost returns why a node has no report, "" if it has one.
+// Lost returns why a node has no report, or "" if it has one.
 func (b *Board) Lost(node string) string { return b.lost[node] }
 
 // String formats a Sum as a line: "132 paths, 2 fail".

@@ -1,16 +1,16 @@
-// Package mesh chooses the paths between the nodes of a cluster, and finds what the failed ones have in common:
+// Package mesh chooses the paths between a cluster's nodes, and finds out what the failed paths have in common:
 //
 //	nodes --> Paths --> (package fleet tries them) --> Around: a second round near failures
 //	trials --> PlaneOf, Sessions --> Report --> Write, Page, JSON
 //	rounds of 'mesh --watch' --> Board --> rows (package live draws them)
 //
-// Paths and PlaneOf are its entry points. It sends no packet and reads no API.
+// Paths and PlaneOf are its entry points. It does not send packets or read the API.
 //
-// Below fullBelow nodes it tries every pair in both directions. Above, the nodes form a ring, and each node tries
-// degree nodes: most in its zone, the rest in the next zones. A disconnected node then fails on all its paths in both
-// directions, some 2*degree. Two zones without a connection fail some across*2 paths for each of their nodes. The ring
-// can miss a single broken pair: of n nodes it tries degree/(n-1) of the pairs. The second round tries paths around the
-// failures of the first round.
+// If there are fewer than fullBelow nodes, it tries every pair in both directions. Otherwise the nodes form a ring, and
+// each node tries degree nodes: most in its zone, the rest in the next zones. If a node is disconnected, all of its
+// paths fail in both directions, about 2*degree. If there is no connection between two zones, about across*2 paths fail
+// for each of their nodes. The ring can miss a single broken pair: with n nodes, it tries degree/(n-1) of the pairs.
+// The second round tries paths around the failures of the first round.
 package mesh
 
 import (
@@ -18,11 +18,11 @@ import (
 	"slices"
 )
 
-// Limits of how many paths are tried.
+// Limits for the number of paths to try.
 const (
-	fullBelow = 60 // below this many nodes, every pair is tried
-	within    = 3  // nodes of the same zone that a node tries in a ring
-	across    = 2  // nodes of other zones
+	fullBelow = 60 // if there are fewer nodes than this, every pair is tried
+	within    = 3  // number of nodes in the same zone that a node tries in a ring
+	across    = 2  // number of nodes in other zones
 	degree    = within + across
 )
 
@@ -34,7 +34,7 @@ type Node struct {
 	Outside bool   // it is outside the cluster, and its name is an address
 }
 
-// Path is from one node to another, by their places in a list of nodes.
+// Path leads from one node to another. Both are indexes into a list of nodes.
 type Path struct{ From, To int }
 
 // Paths returns the paths of the first round, in the order of From and To.
@@ -60,7 +60,7 @@ func Paths(nodes []Node) []Path {
 	return out
 }
 
-// zoned returns the places of all nodes, sorted by zone and name.
+// zoned returns the indexes of all nodes, sorted by zone and name.
 func zoned(nodes []Node) []int {
 	ring := make([]int, len(nodes))
 	for i := range ring {
@@ -72,8 +72,8 @@ func zoned(nodes []Node) []int {
 	return ring
 }
 
-// next returns the nodes that the node at this place in the ring tries: the next nodes of its zone, and then one node
-// per other zone, at the corresponding place.
+// next returns the nodes that the node at this place in the ring tries: the next nodes in its zone, and then, in each
+// of the next other zones, one node at the corresponding place.
 func next(nodes []Node, ring []int, at int) []int {
 	zone := nodes[ring[at]].Zone
 	var own, others []int
@@ -90,8 +90,8 @@ func next(nodes []Node, ring []int, at int) []int {
 	for step := 1; step <= within && step < len(own); step++ {
 		out = append(out, own[(place+step)%len(own)])
 	}
-	// A node that is alone in its zone tries more nodes in other zones. Without other zones, it tries more nodes in its
-	// zone.
+	// If a node is alone in its zone, it tries more nodes in other zones. If there are no other zones, it tries more nodes
+	// in its own zone.
 	for step := within + 1; len(others) == 0 && len(out) < degree && step < len(own); step++ {
 		out = append(out, own[(place+step)%len(own)])
 	}
@@ -104,8 +104,8 @@ func next(nodes []Node, ring []int, at int) []int {
 	return out
 }
 
-// Around returns the paths of a second round. For each end of a failed path, it tries both directions between that node
-// and a few more nodes of each zone, unless already tried.
+// Around returns the paths of a second round. For each end of a failed path, it adds both directions between that node
+// and a few more nodes in each zone, unless they have already been tried.
 func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
 	const perZone = 2
 	suspects := map[int]bool{}

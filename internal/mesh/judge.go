@@ -9,13 +9,13 @@ import (
 
 // Finding is what failed paths have in common.
 type Finding struct {
-	Plane     string   `json:"plane"`           // of the paths
+	Plane     string   `json:"plane"`           // plane of the paths
 	Kind      string   `json:"kind"`            // one of kinds
-	Names     []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
+	Names     []string `json:"names"`           // of the node, peer or zone; of the rack and its zone; of both ends; for all: none
 	Direction string   `json:"way,omitempty"`   // in or out, if only paths in this direction fail
 	Failed    int      `json:"failed"`          // how many of its paths fail
-	Of        int      `json:"of"`              // how many of its paths were tried
-	Paths     []Ends   `json:"paths,omitempty"` // failed paths that no earlier finding has
+	Of        int      `json:"of"`              // number of its paths that were tried
+	Paths     []Ends   `json:"paths,omitempty"` // failed paths that are not in an earlier finding
 }
 
 // Ends are the names of both ends of a path.
@@ -33,10 +33,10 @@ func named(nodes []Node, paths []Path) []Ends {
 	return out
 }
 
-// The kinds of Finding. Of two that explain the same paths, the first in this list is reported.
+// The kinds of Finding. If two findings explain the same paths, the one whose kind is first in this list is reported.
 const (
 	KindNode  = "node"  // no path to or from the node works
-	kindPeer  = "peer"  // the same of a BGP peer outside the cluster
+	kindPeer  = "peer"  // the same for a BGP peer outside the cluster
 	kindRack  = "rack"  // no path into or out of the rack works
 	kindZone  = "zone"  // no path into or out of the zone works
 	kindZones = "zones" // no path between the zones works
@@ -49,10 +49,10 @@ var kinds = []string{KindNode, kindPeer, kindRack, kindZone, kindZones, kindAll,
 // The values of Finding.Way.
 const (
 	directionIn  = "in"
-	directionOut = "out" // of zones: from the first to the second
+	directionOut = "out" // for zones: from the first to the second
 )
 
-// minFailed is the least share of a suspect's paths that must fail: below it, the cause is probably another one.
+// minFailed is the minimum share of a suspect's paths that must fail. Below it, something else is probably the cause.
 const minFailed = 0.8
 
 // group names a set of paths that may share a cause.
@@ -90,8 +90,9 @@ type suspect struct {
 	left   int    // number of failed paths that no finding explains yet
 }
 
-// judge finds what the failed paths have in common. It repeatedly takes the suspect that explains the most failed
-// paths, the smaller of two equal suspects. Each path is explained once. failed has an entry for each tried path.
+// judge finds out what the failed paths have in common. It repeatedly takes the suspect that explains the most failed
+// paths. If two suspects are equal, it takes the smaller one. Each path is explained once. failed has an entry for each
+// path that was tried.
 func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
@@ -136,7 +137,7 @@ func better(a, b *suspect) bool {
 		strings.Compare(a.b, b.b)) < 0
 }
 
-// suspectsOf returns the groups with any failed path, and for each such path its groups.
+// suspectsOf returns the groups with at least one failed path, and the groups of each failed path.
 func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of map[Path][]*suspect) {
 	named := map[group]*suspect{}
 	of = map[Path][]*suspect{}
@@ -163,13 +164,13 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 	return all, of
 }
 
-// fits reports whether a suspect explains its paths. It does not if too many of its paths work, or if one pair or one
-// node explains as much.
+// fits reports whether a suspect explains its paths. It returns false if too many of these paths work, or if one pair
+// or one node explains as much.
 func (s *suspect) fits(open map[Path]bool) bool {
 	if float64(len(s.failed)) < minFailed*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false
 	}
-	least := 3 // least number of ends among the unexplained paths
+	least := 3 // minimum number of ends among the unexplained paths
 	if slices.Contains([]string{kindRack, kindZone, kindZones}, s.kind) {
 		least = 4
 	}
@@ -185,7 +186,7 @@ func (s *suspect) fits(open map[Path]bool) bool {
 	return false
 }
 
-// finding turns a suspect into a finding, and returns those of its paths that were unexplained so far.
+// finding turns a suspect into a finding, and returns those of its paths that were not yet explained.
 func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
 	f = Finding{Kind: s.kind, Names: []string{}, Direction: s.direction, Failed: len(s.failed), Of: s.of}
 	for _, name := range []string{s.a, s.b} {
@@ -204,7 +205,7 @@ func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
 
 func byPlace(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) }
 
-// pairs returns the failed paths that have nothing in common, with both directions of a pair as one.
+// pairs returns the failed paths that have nothing in common. Both directions of a pair are one finding.
 func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 	var out []Finding
 	for p := range open {
@@ -230,10 +231,10 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 // Says formats a finding as a sentence.
 func (f Finding) Says() string { return f.where() + ": " + f.counts() }
 
-// place identifies the subject of a finding, the same in each plane and each direction.
+// place returns an ID for a finding's subject. It is the same in each plane and each direction.
 func (f Finding) place() string { return strings.Join(append([]string{f.Kind}, f.Names...), "\x00") }
 
-// where is the place in words.
+// where returns the place in words.
 func (f Finding) where() string {
 	switch {
 	case f.Kind == kindAll:
@@ -252,7 +253,7 @@ func (f Finding) where() string {
 	return f.Kind + " " + f.Names[0]
 }
 
-// counts are how many of its paths fail.
+// counts returns, in words, how many of the finding's paths fail.
 func (f Finding) counts() string {
 	what, how, which := "paths", "fail", ""
 	if f.Plane == PlaneBGP {

@@ -9,17 +9,17 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 )
 
-// How many failures the page lists individually. The matrices show all failures.
+// The numbers of failures that the page lists individually. The matrices show all failures.
 const (
 	pageFindings = 20
-	pageTrials   = 8 // of a finding or a node, for each plane
+	pageTrials   = 8 // for a finding or a node, in each plane
 )
 
-// drawnApart explains which nodes of a large cluster the page draws one by one.
+// drawnApart explains which nodes in a large cluster the page draws one by one.
 const drawnApart = "In a large cluster, each zone is one symbol. Nodes with far more sessions than others, such as route " +
 	"reflectors (squares), and nodes with sessions that are down are drawn separately."
 
-// Page returns the report as a page of HTML.
+// Page returns the report as an HTML page.
 func (r Report) Page() page.Page {
 	p := page.Page{Kind: "paths between nodes", Subject: fmt.Sprintf("%d nodes", len(r.Nodes)),
 		Verdict: page.Verdict{Word: r.Word, Says: r.sum()},
@@ -53,7 +53,7 @@ func (r Report) Page() page.Page {
 	return p
 }
 
-// title is the title of a plane.
+// title returns a plane's title.
 func (p Plane) title() string {
 	text := cmp.Or(planeSays[p.Name], p.Name+" paths")
 	return strings.ToUpper(text[:1]) + text[1:]
@@ -84,7 +84,7 @@ func (p Plane) sum() string {
 	return text
 }
 
-// silence names nodes that could not report their sessions.
+// silence names the nodes that could not report their sessions.
 func (p Plane) silence() string {
 	if len(p.Silent) == 0 {
 		return ""
@@ -96,12 +96,12 @@ func (p Plane) silence() string {
 	return text
 }
 
-// word is the result of a path in a word.
+// word returns the result of a path in one word.
 func (t Trial) word() string {
 	switch {
 	case t.Failed:
 		return "fail"
-	case t.Received == 0 && t.Sent > 0: // nothing came back, which is not a fault here
+	case t.Received == 0 && t.Sent > 0: // nothing came back, which is not a fault in this case
 		return "unknown"
 	case t.Received < t.Sent:
 		return "lossy"
@@ -109,7 +109,7 @@ func (t Trial) word() string {
 	return "ok"
 }
 
-// seen is a path as evidence.
+// seen returns a path as evidence.
 func (t Trial) seen(plane string) page.Seen {
 	return page.Seen{Word: t.word(), What: plane + ": " + t.From + " to " + t.To, Saw: t.Saw}
 }
@@ -137,7 +137,7 @@ func (p Plane) topology(nodes []Member) *page.Topology {
 	return t
 }
 
-// findings returns those of all planes that fit on the page. A finding of several planes appears once.
+// findings returns the findings from all planes that fit on the page. A finding in several planes appears once.
 func (r Report) findings() (out []page.Cause, left int) {
 	places := map[string]int{}
 	for _, p := range r.Planes {
@@ -156,7 +156,7 @@ func (r Report) findings() (out []page.Cause, left int) {
 				i = len(out)
 				places[place], out = i, append(out, page.Cause{Name: name, Word: "fail"})
 			}
-			if out[i].Name != name { // another direction
+			if out[i].Name != name { // the same finding in another direction
 				value = f.Says()
 			}
 			out[i].Facts = append(out[i].Facts, page.Fact{Name: p.title(), Value: value})
@@ -169,8 +169,8 @@ func (r Report) findings() (out []page.Cause, left int) {
 }
 
 // members returns the nodes of the page. A node is at fault if a finding names it, or if a finding names its rack or
-// zone and it has failed paths. A single failed path proves nothing: every node has a failed path to a dead node. If
-// all paths fail, every node is at fault.
+// zone and the node has failed paths. A single failed path proves nothing, because every node has a failed path to a
+// dead node. If all paths fail, every node is at fault.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {
@@ -230,7 +230,7 @@ func (r Report) members() []page.Node {
 	return out
 }
 
-// zoneOrNode is the kind of the names in a finding.
+// zoneOrNode returns the kind of the names in a finding.
 func zoneOrNode(kind string) string {
 	if kind == kindZone || kind == kindZones {
 		return kindZone

@@ -18,16 +18,16 @@ const KindReport = "MeshReport"
 type Report struct {
 	V       int            `json:"v"`
 	Kind    string         `json:"kind"`    // MeshReport
-	Version string         `json:"version"` // of the program that concluded
+	Version string         `json:"version"` // version of the program that drew the conclusions
 	Run     string         `json:"run"`
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
-	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
+	Time    time.Time      `json:"time,omitzero"` // start time, by the client's clock
 	Word    string         `json:"verdict"`       // healthy, warnings, incomplete or fault
 	Exit    int            `json:"exit"`
 	Elapsed time.Duration  `json:"elapsed_ns"`
 	Nodes   []Member       `json:"nodes"`
 	Planes  []Plane        `json:"planes"`
-	Lacks   string         `json:"lacks,omitempty"` // why the run was interrupted, "" = it was not
+	Lacks   string         `json:"lacks,omitempty"` // why the run was interrupted; "" = it was not
 }
 
 // Member is a node of the mesh.
@@ -35,7 +35,7 @@ type Member struct {
 	Name     string `json:"name"`
 	Zone     string `json:"zone,omitempty"`
 	Rack     string `json:"rack,omitempty"`
-	Untested string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
+	Untested string `json:"not_asked,omitempty"` // why no path from this node was tried; "" = paths were tried
 }
 
 // Plane is one kind of path between the nodes.
@@ -43,21 +43,22 @@ type Plane struct {
 	Name     string    `json:"name"` // one of Planes
 	Tried    int       `json:"tried"`
 	Failed   int       `json:"failed"`
-	Lossy    int       `json:"lossy"`              // some packets came back, and some did not
+	Lossy    int       `json:"lossy"`              // paths on which only some packets came back
 	Unknown  int       `json:"unknown"`            // paths that should have been tried, but have no result
 	Held     int       `json:"held"`               // paths to pods that a network policy may block: not counted as failed
-	Silent   []string  `json:"silent,omitempty"`   // of bgp: nodes that could not report their sessions, and why
-	Outside  []string  `json:"outside,omitempty"`  // of bgp: addresses of peers outside the cluster
-	Left     string    `json:"left_out,omitempty"` // why the plane has no paths, "" = it has some
+	Silent   []string  `json:"silent,omitempty"`   // for bgp: nodes that could not report their sessions, with the reason
+	Outside  []string  `json:"outside,omitempty"`  // for bgp: addresses of peers outside the cluster
+	Left     string    `json:"left_out,omitempty"` // why the plane has no paths; "" = it has some
 	Findings []Finding `json:"findings"`
 	Trials   []Trial   `json:"paths"`
 	More     int       `json:"more_paths,omitempty"` // number of further paths that -o json omits
 }
 
-// maxTrials bounds the paths of a plane in JSON: in a full BGP mesh each node has a session with each other one.
+// maxTrials is the maximum number of a plane's paths in JSON. In a full BGP mesh each node has a session with each
+// other node.
 const maxTrials = 100_000
 
-// MarshalJSON omits paths above the limit: first working paths, then failed paths.
+// MarshalJSON omits paths above the limit. It omits working paths first, then failed paths.
 func (p Plane) MarshalJSON() ([]byte, error) {
 	type plain Plane
 	if more := len(p.Trials) - maxTrials; more > 0 {
@@ -67,7 +68,7 @@ func (p Plane) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // like the rest of the report
+	enc.SetEscapeHTML(false) // as in the rest of the report
 	err := enc.Encode(plain(p))
 	return b.Bytes(), err
 }
@@ -75,9 +76,9 @@ func (p Plane) MarshalJSON() ([]byte, error) {
 // The names of planes.
 const (
 	PlaneNode = "node" // pings between the nodes' own addresses
-	PlanePod  = "pod"  // pings from a node to a pod on the other
-	PlaneTCP  = "tcp"  // connections to the other's kubelet, and to its pod
-	PlaneMTU  = "mtu"  // full-size packets to the pod
+	PlanePod  = "pod"  // pings from a node to a pod on the other node
+	PlaneTCP  = "tcp"  // connections to the other node's kubelet, and to a pod on that node
+	PlaneMTU  = "mtu"  // full-size packets to a pod on the other node
 	PlaneBGP  = "bgp"  // a BGP session, as the path's first node reports it
 )
 
@@ -95,7 +96,7 @@ type Trial struct {
 	Saw      string  `json:"saw"`
 }
 
-// PlaneOf returns a plane with the results of its paths, and what the failed ones have in common.
+// PlaneOf returns a plane with its paths' results and with what the failed paths have in common.
 func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
 	p := Plane{Name: name, Tried: len(trials), Findings: []Finding{}, Trials: []Trial{}}
 	failed := map[Path]bool{}

@@ -11,13 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// minWidth is the width of a report without a terminal. Lines wider than maxWidth are hard to read on any.
+// minWidth is the width of a report if there is no terminal. Lines wider than maxWidth are hard to read on any
+// terminal.
 const (
 	minWidth = 80
 	maxWidth = 110
 )
 
-// How many findings get their own lines.
+// Limits: the number of findings with their own lines, and others.
 const (
 	shownFindings = 10
 	shownZones    = 8
@@ -31,7 +32,7 @@ var planeSays = map[string]string{
 	PlaneMTU: "full-size packets to pods on other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
 }
 
-// sheet collects the lines of a text of a given width.
+// sheet collects the lines of a text with a given width.
 type sheet struct {
 	strings.Builder
 	width int
@@ -48,8 +49,8 @@ func (s *sheet) put(indent int, text string) {
 	}
 }
 
-// Write writes the report for people on a terminal of a given width, 0 = no terminal. Findings come first, then
-// planes with failed paths, then those that work, and the summary once more at the end.
+// Write writes the report for people on a terminal with a given width; 0 = no terminal. Findings come first, then
+// planes with failed paths, then working planes. The summary is repeated at the end.
 func (r Report) Write(w io.Writer, width int) error {
 	s := &sheet{width: min(cmp.Or(width, minWidth), maxWidth)}
 	s.put(0, r.sum())
@@ -101,7 +102,7 @@ func (r Report) writeLeft(s *sheet) {
 	}
 }
 
-// next is the command that examines the first finding, "" without findings.
+// next returns the command that examines the first finding, or "" if there are no findings.
 func (r Report) next() string {
 	for _, p := range r.Planes {
 		if len(p.Findings) > 0 {
@@ -111,7 +112,7 @@ func (r Report) next() string {
 	return ""
 }
 
-// selecting are the arguments of run that choose the nodes of a finding.
+// selecting returns the arguments for run that select a finding's nodes.
 func (r Report) selecting(f Finding) string {
 	const zoneLabel = "topology.kubernetes.io/zone"
 	switch {
@@ -132,8 +133,8 @@ func (r Report) selecting(f Finding) string {
 	return probe.Quote(probe.Line(strings.Join(names, ",")))
 }
 
-// concerns reports whether to examine a node for a finding. For a peer outside the cluster that is each node whose
-// session with it is down.
+// concerns reports whether to examine a node for a finding. If the finding is about a peer outside the cluster, these
+// are the nodes whose session with the peer is down.
 func (f Finding) concerns(n Member) bool {
 	switch f.Kind {
 	case KindNode, KindPair:
@@ -174,7 +175,7 @@ func (p Plane) write(s *sheet, nodes []Member) {
 	p.writeZones(s, nodes)
 }
 
-// why is what most failed paths of a finding saw, "" if unknown.
+// why returns the observation on most of a finding's failed paths, or "" if it is unknown.
 func (p Plane) why(f Finding) string {
 	saw, of := map[string]int{}, map[Ends]bool{}
 	for _, path := range f.Paths {
@@ -193,7 +194,7 @@ func (p Plane) why(f Finding) string {
 	return most
 }
 
-// sum is the first finding and the number of further ones. A finding of several planes counts once.
+// sum returns the first finding and the number of further findings. A finding in several planes counts once.
 func (r Report) sum() string {
 	lacks := ""
 	if r.Lacks != "" {
@@ -220,7 +221,7 @@ func (r Report) sum() string {
 	return first
 }
 
-// sumOfWorking is the summary of a mesh without a failed path.
+// sumOfWorking returns the summary of a mesh without failed paths.
 func (r Report) sumOfWorking() string {
 	tested, lossy, unknown, silent := 0, 0, 0, 0
 	for _, p := range r.Planes {

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// writeZones writes a table of the zones, from each row to each column. Columns that do not fit the width follow in a
-// further table.
+// writeZones writes a table of the paths from the zone in each row to the zone in each column. Columns that do not fit
+// follow in a further table.
 func (p Plane) writeZones(s *sheet, nodes []Member) {
 	zone := map[string]string{}
 	var all []string
@@ -48,7 +48,7 @@ func (p Plane) writeZones(s *sheet, nodes []Member) {
 	s.table(rows)
 }
 
-// zoneName shortens a zone's name for a table. Names of zones differ at their ends, so it cuts the beginning.
+// zoneName shortens a zone's name for a table. Zone names usually differ at the end, so it cuts the beginning.
 func zoneName(zone string) string {
 	letters := []rune(probe.Line(zone))
 	if len(letters) > maxZoneName {
@@ -82,7 +82,7 @@ func (s *sheet) table(rows [][]string) {
 	}
 }
 
-// cell is the paths from one zone to another.
+// cell holds the paths from one zone to another.
 type cell struct {
 	tried, failed int
 	rtts          []float64
@@ -97,7 +97,7 @@ func (c *cell) add(t Trial) {
 	}
 }
 
-// String is "3/20 fail, 1.2ms": the time is the one in the middle.
+// String returns a text such as "3/20 fail, 1.2ms". The time is the median.
 func (c *cell) String() string {
 	if c == nil {
 		return "-"

@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A decision is the result of all policies for some packets.
+// A decision is the combined result of all policies for some packets.
 type decision struct {
-	By     string // the policy that denies the packets, "" = they may pass
+	By     string // the policy that denies the packets; "" = they may pass
 	chosen bool   // a rule with conditions denies the packets; false = no rule allows them
 	rule   *rule  // the policy's rule that denies the packets; nil = no rule allows them
 	held   bool   // at least one policy applies
@@ -38,7 +38,7 @@ func (p Policies) mayHold(one *Policy, namespace string, with map[string]string)
 	return p.holds(one, &End{Namespace: namespace, Labels: with}) != no
 }
 
-// Sends decides on a flow at its sender, and receives on one at its receiver.
+// Sends returns the decision about a flow at its sender, and receives the decision at its receiver.
 func (p Policies) Sends(f *Flow) decision {
 	return p.decide(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &f.From) },
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
@@ -49,9 +49,9 @@ func (p Policies) receives(f *Flow) decision {
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
-// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier denies the packet if its
-// policies apply but no rule matches. Calico's versions sort policies with the same order field differently. If one
-// such policy denies and another may not deny, the result is not certain.
+// decide evaluates the tiers as Calico does: the first rule that matches a packet decides. If a tier's policies apply
+// but no rule matches, the tier denies the packet. Calico's versions sort policies with the same order field
+// differently. If one such policy denies and it is possible that another does not, the result is not certain.
 func (p Policies) decide(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
 	held := false
 	for rest := p.List; len(rest) > 0; {
@@ -72,7 +72,7 @@ func (p Policies) decide(direction string, holds func(*Policy) answer, about fun
 	return decision{held: held}
 }
 
-// tierDecision is the result of a tier's policies, before the tier's end.
+// tierDecision is the result of a tier's policies, before the default action at the tier's end.
 type tierDecision struct {
 	decision
 	first  string // the first policy that applies
@@ -123,7 +123,7 @@ func (p Policies) decideTier(all []Policy, direction string, holds func(*Policy)
 	return t
 }
 
-// deniesIn names the policy that denies all packets of a pod in a direction, "" if none does.
+// deniesIn returns the policy that denies all of a pod's packets in a direction, or "" if there is none.
 func (p Policies) deniesIn(direction, namespace string, with map[string]string) string {
 	of := End{Namespace: namespace, Labels: with}
 	return p.decide(direction, func(one *Policy) answer { return p.holds(one, &of) }, func(_ *Policy, r *rule) answer {

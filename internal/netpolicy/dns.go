@@ -9,29 +9,29 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// flowTo is the flow from an end to a destination.
+// flowTo returns the flow from an end to a destination.
 func (d *Destination) flowTo(from End) *Flow {
 	return &Flow{Protocol: d.Protocol, Port: d.Port, From: from, To: d.End}
 }
 
-// How a policy blocks DNS queries of pods.
+// The ways in which a policy blocks pods' DNS queries.
 const (
 	dnsUnlisted = "unlisted" // egress to other destinations is allowed, but no rule allows DNS
 	DNSDenied   = "denied"   // a rule for certain networks or pods denies it
 	DNSMissed   = "missed"   // a rule for the DNS port does not match it
-	DNSShut     = "shut"     // a policy of the DNS's own pods does not allow the pods
+	DNSShut     = "shut"     // a policy on the DNS pods does not allow the pods
 	dnsNowhere  = "nowhere"  // egress is allowed only to addresses that are not the DNS server's
-	DNSNoEgress = "noegress" // no egress is allowed
+	DNSNoEgress = "noegress" // the policy does not allow any egress
 )
 
-// WithoutDNS is how a policy blocks pods' DNS queries.
+// WithoutDNS records which policy blocks pods' DNS queries, and how.
 type WithoutDNS struct {
 	By, How string // the policy
 	Set     string // the network set that a rule denies, and its network that contains the DNS; "" = none
 }
 
-// WithoutDNS names the policy that blocks a pod from each of the DNS servers, and how. By is "" if none does, or if
-// that is uncertain.
+// WithoutDNS returns which policy blocks a pod's queries to each of the DNS servers, and how. By is "" if no policy
+// does, or if that is uncertain.
 func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	lets, missed, nowhere := "", "", ""
 	for i := range servers {
@@ -81,11 +81,11 @@ func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	return WithoutDNS{By: nowhere, How: dnsNowhere}
 }
 
-// theInternet stands for all destinations outside the cluster: an address of TEST-NET-2, which is reserved for
+// theInternet represents all destinations outside the cluster. It is an address in TEST-NET-2, which is reserved for
 // documentation (RFC 5737).
 var theInternet = End{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
 
-// forDNS reports whether a rule is only for the port of a DNS.
+// forDNS reports whether a rule is only for the port of a DNS server.
 func forDNS(r *rule, port int) bool {
 	if len(r.dst.ports) != 1 {
 		return false
@@ -94,8 +94,8 @@ func forDNS(r *rule, port int) bool {
 	return text == "53" || text == strconv.Itoa(port) || text == "dns"
 }
 
-// Closed names the policy that denies queries by a protocol, from all senders, to each of the DNS servers. It is "" if
-// one server may accept them.
+// Closed returns the policy that denies all senders' queries by a protocol to each of the DNS servers. It returns "" if
+// at least one server may accept them.
 func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	for i := range servers {
 		d := servers[i]
@@ -110,5 +110,5 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 }
 
 // HTTPSPort is the port of a sample flow that shows whether all outgoing traffic is denied. It must not be one of
-// Felix's failsafe ports, which stay open under any policy. The defaults do not include 443 (felix/config).
+// Felix's failsafe ports, which policies cannot close. The default failsafe ports do not include 443 (felix/config).
 const HTTPSPort = 443

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// answer is whether a rule matches a packet, or a policy applies to a pod.
+// answer records whether a rule matches a packet, or whether a policy applies to a pod.
 type answer int
 
-// Facts about the cluster that are unknown lead to maybe.
+// If facts about the cluster are unknown, the answer is maybe.
 const (
 	no answer = iota
 	maybe
@@ -19,7 +19,7 @@ const (
 
 func (a answer) not() answer { return yes - a }
 
-// sure is the answer if everything is known.
+// sure returns the answer if everything is known.
 func sure(is bool) answer {
 	if is {
 		return yes
@@ -27,24 +27,24 @@ func sure(is bool) answer {
 	return no
 }
 
-// A Flow is packets from one end to the other, to a port of the receiver.
+// A Flow represents packets from one end to the other, to a port on the receiver.
 type Flow struct {
 	Protocol string
 	Port     int // 0 = unknown
 	From, To End
 }
 
-// An End sends or receives packets: a pod if it has labels, else an address.
+// An End sends or receives packets. It is a pod if it has labels, otherwise an address.
 type End struct {
 	unknown   bool // any sender or receiver
 	Namespace string
 	Labels    map[string]string // a pod's labels in Calico, without namespace and ServiceAccount labels
 	Addrs     []netip.Addr      // the addresses that policies match
 	Also      []netip.Addr      // other addresses at which it may be queried instead
-	Cached    bool              // a cache on the node may answer instead, at an unknown address
-	Hinted    []netip.Addr      // addresses before translation, which a rule may use for it
+	Cached    bool              // a cache on the node, with an unknown address, may answer instead
+	Hinted    []netip.Addr      // addresses before translation, which a rule may match instead
 	Ports     map[string]int    // by PROTOCOL/NAME; nil = unknown
-	Service   string            // NAMESPACE/NAME of the Service that it is behind
+	Service   string            // NAMESPACE/NAME of the Service to which it belongs
 }
 
 // about reports whether a rule matches a flow.
@@ -67,12 +67,12 @@ func (p Policies) about(r *rule, f *Flow) answer {
 	return min(out, p.matches(&r.src, &f.From, f.Protocol, -1), p.matches(&r.dst, &f.To, f.Protocol, f.Port))
 }
 
-// ofFamily reports whether addresses are of an IP version.
+// ofFamily reports whether addresses have an IP version.
 func ofFamily(version int, addrs []netip.Addr) answer {
 	return each(addrs, func(a netip.Addr) answer { return sure(a.Is4() == (version == 4)) })
 }
 
-// each is the common answer for some addresses: maybe if they differ, or if none is known.
+// each returns the common answer for some addresses. It is maybe if the answers differ, or if no address is known.
 func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
 	least, most := yes, no
 	for _, a := range addrs {
@@ -85,7 +85,8 @@ func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
 	return least
 }
 
-// matches reports whether an end meets a rule's requirements. port is -1 for a sender, which may use any.
+// matches reports whether an end meets a rule's requirements. port is -1 for a sender, because a sender may use any
+// port.
 func (p Policies) matches(x *entity, e *End, protocol string, port int) answer {
 	if x.empty() {
 		return yes
@@ -111,7 +112,7 @@ func (p Policies) matches(x *entity, e *End, protocol string, port int) answer {
 	return out
 }
 
-// netsOf reports whether an end is in the networks of a rule.
+// netsOf reports whether an end is in a rule's networks.
 func (p Policies) netsOf(x *entity, e *End) answer {
 	out := yes
 	if x.badNets {
@@ -130,7 +131,7 @@ func (p Policies) netsOf(x *entity, e *End) answer {
 	return out
 }
 
-// inNets reports whether the addresses of an end are in one of some networks.
+// inNets reports whether an end's addresses are in one of the given networks.
 func inNets(nets []netip.Prefix, e *End) answer {
 	in := func(a netip.Addr) answer {
 		return sure(slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) }))
@@ -142,7 +143,7 @@ func inNets(nets []netip.Prefix, e *End) answer {
 	return out
 }
 
-// portsOf reports whether a rule's ports contain a port.
+// portsOf reports whether a rule's ports include a port.
 func portsOf(x *entity, e *End, protocol string, port int) answer {
 	out := yes
 	if len(x.ports) > 0 {
@@ -184,7 +185,7 @@ func inPorts(ports []any, e *End, protocol string, port int) answer {
 	return out
 }
 
-// A Destination is pods of a namespace with the same labels, and the port to which packets are sent.
+// A Destination represents pods in one namespace with the same labels, and the port to which packets are sent.
 type Destination struct {
 	Protocol string
 	Port     int // 0 = unknown

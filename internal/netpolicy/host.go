@@ -5,8 +5,9 @@ import (
 	"net/netip"
 )
 
-// AtHost names the policy that denies a TCP port at a HostEndpoint with these labels, "" if none does. held
-// reports whether a policy selects the HostEndpoint. Without an address, the packets come from any sender.
+// AtHost returns the policy that denies a TCP port at a HostEndpoint with these labels, or "" if there is none. held
+// reports whether a policy selects the HostEndpoint. If no sender's address is given, the packets may come from any
+// sender.
 func (p Policies) AtHost(with map[string]string, direction string, port int, from netip.Addr) (by string, held bool) {
 	with = maps.Clone(with)
 	if with == nil {

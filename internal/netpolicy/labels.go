@@ -14,14 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
-// selected reports whether a rule's selectors match an end's labels, or those of a network set that contains its
-// address.
+// selected reports whether a rule's selectors match an end's labels, or the labels of a network set that contains the
+// end's address.
 func (p Policies) selected(x *entity, e *End) answer {
 	out := no
 	switch {
 	case e.Labels != nil:
 		out = p.labelled(x, e.Namespace, e.Labels)
-	default: // a HostEndpoint may have that address
+	default: // a HostEndpoint may have this address
 		out = min(maybe, p.within(x, ""))
 	}
 	if p.SetsUnread != nil && out != yes {
@@ -55,7 +55,8 @@ func (p Policies) inSets(x *entity, a netip.Addr) answer {
 	return out
 }
 
-// setWith names a network set that a rule selects, and its network that contains an address, "" if none does.
+// setWith returns a network set that a rule selects, with the set's network that contains an address, or "" if there is
+// none.
 func (p Policies) setWith(x *entity, a netip.Addr) string {
 	for _, set := range p.Sets {
 		in := slices.IndexFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) })
@@ -88,7 +89,7 @@ func (p Policies) labelled(x *entity, namespace string, with map[string]string) 
 	return out
 }
 
-// within reports whether a rule selects a namespace, "" for an object without one.
+// within reports whether a rule selects a namespace; "" = an object without a namespace.
 func (p Policies) within(x *entity, namespace string) answer {
 	switch {
 	case x.namespaces != "":
@@ -99,7 +100,7 @@ func (p Policies) within(x *entity, namespace string) answer {
 	return yes
 }
 
-// namespacesBy reports whether a namespace selector matches a namespace, "" for an object without one.
+// namespacesBy reports whether a namespace selector matches a namespace; "" = an object without a namespace.
 func (p Policies) namespacesBy(text, namespace string) answer {
 	switch text = strings.TrimSpace(text); {
 	case text == everyNamespace:
@@ -131,7 +132,7 @@ func onlyNames(text string) bool {
 	return len(rest) < len(text) && !strings.Contains(rest, "&&") && !strings.Contains(rest, "||")
 }
 
-// selectsBy reports whether a selector matches these labels. Labels of the service account are unknown.
+// selectsBy reports whether a selector matches these labels. The service account's labels are unknown.
 func (p Policies) selectsBy(text, namespace string, with map[string]string) answer {
 	if text == "" {
 		return yes
@@ -157,12 +158,12 @@ func (p Policies) selectsBy(text, namespace string, with map[string]string) answ
 	return sure(s(out))
 }
 
-// accountsBy reports whether a selector of service accounts matches one. Only the account's name is known.
+// accountsBy reports whether a selector for service accounts matches an account. Only the account's name is known.
 func accountsBy(text, account string) answer {
 	return max(maybe, sure(account != "" && strings.TrimSpace(text) == everyNamespace))
 }
 
-// parsedSelectors caches parsed selectors: there may be thousands of rules, and each is evaluated for each pod.
+// parsedSelectors caches parsed selectors, because there may be thousands of rules, and each is evaluated for each pod.
 type parsedSelectors struct {
 	mu sync.Mutex
 	by map[string]parsedSelector
@@ -173,7 +174,7 @@ type parsedSelector struct {
 	err error
 }
 
-// of is the selector with this text.
+// of returns the selector with this text.
 func (p *parsedSelectors) of(text string) (selector.Selector, error) {
 	if p == nil {
 		return selector.Parse(text)
@@ -188,7 +189,7 @@ func (p *parsedSelectors) of(text string) (selector.Selector, error) {
 	return one.Selector, one.err
 }
 
-// withCalicos returns a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
+// withCalicos returns a pod's labels together with those that Calico adds (libcalico-go, k8s/conversion).
 func withCalicos(namespace string, of map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, of)
@@ -214,7 +215,7 @@ func EndOf(p *corev1.Pod) End {
 	return out
 }
 
-// PortNames returns the ports of a pod by the names that policies may use, nil if it declares none.
+// PortNames returns a pod's ports by the names that policies may use, or nil if the pod does not declare ports.
 func PortNames(p *corev1.Pod) (out map[string]int) {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {

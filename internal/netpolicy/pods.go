@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// On returns the policies that may deny packets of a pod with these labels, as target attributes; nil if no policy
-// does.
+// On returns, as target attributes, the policies that may deny packets of a pod with these labels. It returns nil if
+// there are none.
 func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	with := withCalicos(namespace, of)
 	if name, directions := p.denies(namespace, with); len(directions) > 0 {
@@ -25,7 +25,8 @@ func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	return nil
 }
 
-// denies returns the directions in which all packets of a pod are denied, and the policy that denies the first.
+// denies returns the directions in which all of a pod's packets are denied, and the policy that denies the first
+// direction.
 func (p Policies) denies(namespace string, with map[string]string) (name string, in []string) {
 	if p.Unread != nil || p.Other != nil {
 		return "", nil
@@ -38,7 +39,8 @@ func (p Policies) denies(namespace string, with map[string]string) (name string,
 	return name, in
 }
 
-// strictest is a policy that applies to a pod and denies a direction, or else the first that applies; "" if none does.
+// strictest returns a policy that applies to a pod and denies a direction. If there is none, it returns the first
+// policy that applies, or "".
 func (p Policies) strictest(namespace string, with map[string]string) string {
 	first := ""
 	for i := range p.List {
@@ -56,12 +58,13 @@ func (p Policies) strictest(namespace string, with map[string]string) string {
 	return first
 }
 
-// Free is 0 if no policy selects the pod, else 1: the order of preference for test pods.
+// Free returns 0 if no policy selects the pod, otherwise 1. Test pods are sorted by it.
 func (p Policies) Free(namespace string, of map[string]string) int {
 	return min(1, len(p.On(namespace, of)))
 }
 
-// KnowsSenders reports whether a rule matches senders by their addresses, so that pods with the same labels differ.
+// KnowsSenders reports whether a rule matches senders by their addresses. If so, pods with the same labels may be
+// treated differently.
 func (p Policies) KnowsSenders() bool {
 	return len(p.Sets) > 0 || slices.ContainsFunc(p.List, func(one Policy) bool {
 		return slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool {
@@ -70,7 +73,7 @@ func (p Policies) KnowsSenders() bool {
 	})
 }
 
-// ByLabels names a policy that admits pods by their labels, "" if none does.
+// ByLabels returns a policy that admits pods by their labels, or "" if there is none.
 func (p Policies) ByLabels() string {
 	for _, one := range p.List {
 		if slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool { return r.pods && r.action == "Allow" }) {
@@ -80,8 +83,8 @@ func (p Policies) ByLabels() string {
 	return ""
 }
 
-// BySource names the policy that lets only certain pods reach pods with these labels. It is "" without such a policy,
-// if a rule also admits other sources, or if some policies could not be evaluated.
+// BySource returns the policy that allows only certain pods to reach pods with these labels. It returns "" if there is
+// no such policy, if a rule also admits other sources, or if some policies could not be evaluated.
 func (p Policies) BySource(namespace string, of map[string]string) string {
 	if p.Unread != nil || p.Other != nil {
 		return ""
@@ -107,5 +110,5 @@ func (p Policies) BySource(namespace string, of map[string]string) string {
 	return name
 }
 
-// Unknown is why the effect of the policies is unknown, nil if it is known.
+// Unknown returns why the policies' effect is unknown, or nil if it is known.
 func (p Policies) Unknown() error { return errors.Join(p.Unread, p.Other) }

@@ -2,9 +2,9 @@
 //
 //	OfKubernetes, OfCalico, NewSet -> Policies.Sort -> On(pod), Sends(flow), WithoutDNS(pod, servers), AtHost(labels)
 //
-// It reports a denial only if it is certain: if the answer depends on something unknown, the packets may pass. "Denied"
-// has this meaning everywhere in this package. It sends no API requests: package cluster reads the objects and stores
-// them in Policies.
+// It reports a denial only if the denial is certain. If the answer depends on something unknown, it reports that the
+// packets may pass. "Denied" has this meaning everywhere in this package. It does not send API requests: package
+// cluster reads the objects and stores them in Policies.
 package netpolicy
 
 import (
@@ -19,48 +19,49 @@ import (
 type Policy struct {
 	name      string                       // with its kind
 	namespace string                       // "" = in all namespaces
-	selects   func(map[string]string) bool // by Kubernetes' selector; nil for Calico's
+	selects   func(map[string]string) bool // Kubernetes' selector; nil for a Calico policy
 	text      string                       // Calico's selector
 	ruling
 }
 
-// Policies are those of Kubernetes and of Calico. Callers prefer a pod that no policy selects for their tests.
+// Policies holds the policies of Kubernetes and of Calico. For their tests, callers prefer a pod that no policy
+// selects.
 type Policies struct {
 	List   []Policy                  // in order of evaluation
 	Unread error                     // why the list is incomplete
 	Tiers  map[string]map[string]any // the spec of each
-	Other  error                     // why no denial is certain: kinds of policies not evaluated or not read
-	// what selectors may match beside pods, and the labels of namespaces, nil if unknown
+	Other  error                     // why no denial is certain: kinds of policies that were not evaluated or not read
+	// what selectors may match in addition to pods, and the labels of namespaces; nil = unknown
 	Sets       []Set
 	SetsUnread error
 	Names      map[string]map[string]string
 	parsed     *parsedSelectors
 }
 
-// A ruling is what a policy does with the packets of a pod that it selects.
+// A ruling records what a policy does with the packets of a pod that it selects.
 type ruling struct {
 	tier  string
 	order float64
 	vague bool              // its selector could not be parsed
-	whom  entity            // what its namespace and account selectors require in addition
+	whom  entity            // the additional requirements of its namespace and account selectors
 	rules map[string][]rule // for each direction to which the policy applies
 }
 
-// rule is one rule of a policy. Rules are in order.
+// rule is one rule of a policy. The order of rules matters.
 type rule struct {
 	action                string // Allow, Deny, Pass or Log
-	all                   bool   // it matches each packet
+	all                   bool   // it matches every packet
 	pods                  bool   // it matches only packets of certain pods, by their labels
 	protocol, notProtocol string // in capitals, or a number; "" = all
-	version               int    // of IP; 0 = both
+	version               int    // IP version; 0 = both
 	icmp                  bool   // it matches only some types of ICMP
 	src, dst              entity
 }
 
-// byNets reports whether a rule matches receivers by their addresses alone.
+// byNets reports whether a rule matches receivers only by their addresses.
 func (r *rule) byNets() bool { return len(r.dst.nets) > 0 && !r.dst.selects() && r.dst.service == "" }
 
-// entity is what a rule requires of one end, in Calico's terms.
+// entity holds a rule's requirements for one end, in Calico's terms.
 type entity struct {
 	of                   string // the policy's namespace
 	selector, namespaces string
@@ -84,7 +85,7 @@ func (x *entity) selects() bool {
 	return x.selector != "" || x.namespaces != "" || len(x.accounts) > 0 || x.accountSelector != ""
 }
 
-// A Set is a network set: addresses, beside pods, that a selector may match.
+// A Set is a network set: addresses, in addition to pods, that a selector may match.
 type Set struct {
 	name      string // with its kind
 	namespace string // "" = a GlobalNetworkSet
@@ -93,13 +94,13 @@ type Set struct {
 	Bad       bool // some could not be parsed
 }
 
-// The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
+// The tier of Kubernetes' policies, and their order in this tier (libcalico-go, k8s/conversion).
 const (
 	tierDefault     = "default"
 	orderKubernetes = 1000
 )
 
-// directions are the two directions of policies, as Calico and Kubernetes name them, and as a target's attribute does.
+// directions are the two directions of policies, with their names in Calico, in Kubernetes and in a target's attribute.
 var directions = []struct{ name, is, rules string }{
 	{"Ingress", probe.DeniesIngress, "ingress"}, {"Egress", probe.DeniesEgress, "egress"},
 }

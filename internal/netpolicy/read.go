@@ -18,17 +18,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// OfKubernetes reads a NetworkPolicy of Kubernetes.
+// OfKubernetes reads a Kubernetes NetworkPolicy.
 func OfKubernetes(np *networkingv1.NetworkPolicy) Policy {
 	s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
 	if err != nil {
-		s = labels.Everything() // the API admits no such selector
+		s = labels.Everything() // the API does not admit such a selector
 	}
 	return Policy{name: "NetworkPolicy " + np.Namespace + "/" + np.Name, namespace: np.Namespace,
 		ruling: kubernetesRuling(np), selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }}
 }
 
-// OfCalico reads a policy of Calico. If its selector cannot be parsed, it may select all pods.
+// OfCalico reads a Calico policy. If the policy's selector cannot be parsed, the policy is treated as one that may
+// select any pod.
 func OfCalico(kind, name string, spec map[string]any) Policy {
 	namespace, _, _ := strings.Cut(name, "/")
 	if !strings.Contains(name, "/") {
@@ -41,7 +42,7 @@ func OfCalico(kind, name string, spec map[string]any) Policy {
 		ruling: calicoRuling(namespace, spec, err != nil)}
 }
 
-// calicoRuling reads the rules of a policy of Calico.
+// calicoRuling reads a Calico policy's rules.
 func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
@@ -69,7 +70,7 @@ func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	return out
 }
 
-// kubernetesRuling reads the rules of a policy of Kubernetes. They only allow.
+// kubernetesRuling reads a Kubernetes policy's rules. These rules can only allow packets.
 func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	out := ruling{tier: tierDefault, order: orderKubernetes, rules: map[string][]rule{}}
 	types := np.Spec.PolicyTypes
@@ -92,7 +93,7 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	return out
 }
 
-// NewSet reads one of Calico's network sets. Without a namespace it is a GlobalNetworkSet.
+// NewSet reads one of Calico's network sets. If it has no namespace, it is a GlobalNetworkSet.
 func NewSet(namespace, name string, labels map[string]string, nets []string) Set {
 	set := Set{name: "GlobalNetworkSet " + name, namespace: namespace, labels: map[string]string{}}
 	maps.Copy(set.labels, labels)
@@ -103,7 +104,8 @@ func NewSet(namespace, name string, labels map[string]string, nets []string) Set
 	return set
 }
 
-// prefixes parses networks, and addresses as networks of one. Like Calico, it skips invalid ones.
+// prefixes parses networks. It parses a single address as a network with one address. Like Calico, it skips invalid
+// texts.
 func prefixes(texts []string) (out []netip.Prefix, bad bool) {
 	for _, text := range texts {
 		network, err := netip.ParsePrefix(text)
@@ -119,7 +121,7 @@ func prefixes(texts []string) (out []netip.Prefix, bad bool) {
 	return out, bad
 }
 
-// number reads a number of JSON, which may be an integer or a float.
+// number reads a JSON number, which may be an integer or a float.
 func number(v any, otherwise float64) float64 {
 	switch n := v.(type) {
 	case int64:
@@ -130,7 +132,7 @@ func number(v any, otherwise float64) float64 {
 	return otherwise
 }
 
-// unconditional reports whether a rule of Calico matches each packet.
+// unconditional reports whether a Calico rule matches every packet.
 func unconditional(r map[string]any) bool {
 	for key, value := range r {
 		part, isPart := value.(map[string]any)
@@ -141,8 +143,8 @@ func unconditional(r map[string]any) bool {
 	return true
 }
 
-// each returns a rule for each combination of peer and port of a Kubernetes policy. An empty list means all. The end
-// to which the peers apply is set by the function.
+// each returns a rule for each combination of a Kubernetes policy's peers and ports. An empty list means all. The
+// function end selects the end of the rule to which the peers apply.
 func (one rule) each(namespace string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
 	of func(*rule) *entity,
 ) (out []rule) {
@@ -171,7 +173,7 @@ func (one rule) each(namespace string, peers []networkingv1.NetworkPolicyPeer, p
 	return out
 }
 
-// peerEntity reads a peer of a Kubernetes policy, in Calico's terms (libcalico-go, k8s/conversion).
+// peerEntity converts a Kubernetes policy's peer to Calico's terms (libcalico-go, k8s/conversion).
 func peerEntity(namespace string, p *networkingv1.NetworkPolicyPeer) (out entity) {
 	if p.IPBlock != nil {
 		out.nets, out.badNets = prefixes([]string{p.IPBlock.CIDR})
@@ -190,7 +192,7 @@ func peerEntity(namespace string, p *networkingv1.NetworkPolicyPeer) (out entity
 	return out
 }
 
-// selectorText translates a selector of Kubernetes into Calico's language.
+// selectorText translates a Kubernetes selector into Calico's language.
 func selectorText(by *metav1.LabelSelector, parts ...string) string {
 	if by == nil {
 		return strings.Join(parts, " && ")
@@ -214,7 +216,7 @@ func selectorText(by *metav1.LabelSelector, parts ...string) string {
 	return strings.Join(parts, " && ")
 }
 
-// calicoRule reads a rule of a Calico policy in a namespace, "" for a global policy.
+// calicoRule reads a rule of a Calico policy in a namespace; "" = a global policy.
 func calicoRule(namespace string, r map[string]any) rule {
 	action, _ := r["action"].(string)
 	icmp, _ := r["icmp"].(map[string]any)
@@ -225,7 +227,7 @@ func calicoRule(namespace string, r map[string]any) rule {
 		dst: calicoEntity(namespace, r["destination"])}
 }
 
-// calicoEntity reads what a rule of Calico requires of one end.
+// calicoEntity reads a Calico rule's requirements for one end.
 func calicoEntity(namespace string, of any) entity {
 	spec, _ := of.(map[string]any)
 	text := func(key string) string { s, _ := spec[key].(string); return s }
@@ -259,7 +261,7 @@ func calicoEntity(namespace string, of any) entity {
 	return out
 }
 
-// protocolOf is the protocol of a Calico rule: its name in capitals, or its number.
+// protocolOf returns a Calico rule's protocol: its name in capitals, or its number.
 func protocolOf(of any) string {
 	text, isText := of.(string)
 	if !isText && of != nil {
@@ -289,7 +291,7 @@ func fromSelected(r map[string]any) bool {
 	return (text != "" && text != "all()" || of != "") && len(nets) == 0
 }
 
-// Sort puts the policies in order of evaluation, tier by tier. From then on, each selector is parsed only once.
+// Sort sorts the policies in the order of evaluation, tier by tier. After that, each selector is parsed only once.
 func (p *Policies) Sort() {
 	p.parsed = &parsedSelectors{by: map[string]parsedSelector{}}
 	const last = 1000000 // order of the default tier, if its object has none

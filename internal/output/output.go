@@ -9,13 +9,13 @@
 //	...
 //	return out.Close(err)                       // closes the files; err is the verb's own
 //
-// Set is the entry point. A verb with its own formats lists them without a Sink, and writes to each Place
-// in the format of its Name. A document must be a single Write.
+// Set is the entry point. A verb with its own formats lists them without a Sink, and writes to each Place in the format
+// that the Place's Name specifies. A document must be written with a single Write.
 //
-// A file only holds results of this run, because it is truncated when the run begins. It is
-// written in place, so that it keeps its mode, its owner and its links.
+// A file contains only results of this run, because it is truncated when the run begins. It is
+// written in place, so it keeps its mode, its owner and its links.
 //
-// The package does not format reports: the sinks of package report do.
+// The package does not format reports: the sinks in package report do.
 package output
 
 import (
@@ -38,8 +38,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// Set holds the outputs of one verb's -o flags: FORMAT for stdout, FORMAT=FILE for a file, or
-// FORMAT=EXPR. There is always an output on stdout: by default, the first format of the list.
+// Set holds the outputs of one verb's -o flags: FORMAT for stdout, FORMAT=FILE for a file, or FORMAT=EXPR. There is
+// always an output on stdout. By default it has the first format in the list.
 type Set struct {
 	Family func(check string) string // groups the checks of a wide table; nil = no groups
 	Fleet  bool                      // the run is over several nodes
@@ -47,7 +47,7 @@ type Set struct {
 	formats []report.Format
 	typed   []string
 	to      []*Place
-	ctx     context.Context // when it ends, stop waiting for a reader that does not read
+	ctx     context.Context // when it ends, stop waiting for a blocked reader
 	begun   bool
 }
 
@@ -55,14 +55,14 @@ type Set struct {
 type Place struct {
 	report.Format
 	colour bool
-	width  int // of the terminal; 0 = no terminal
+	width  int // width of the terminal; 0 = no terminal
 	expr   string
 	file   string // "" = stdout
 	made   bool   // created by this run
 	w      io.Writer
 	over   func() <-chan struct{}
-	takes  report.Sink       // the events of a run
-	docs   []report.Document // of a format that joins several reports into one
+	takes  report.Sink       // receives the events of a run
+	docs   []report.Document // reports for a format that joins several into one
 	err    error             // the first
 }
 
@@ -89,8 +89,8 @@ func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 	}
 }
 
-// Open opens the files, and rejects what cannot work before the first request: a file that is
-// also an input, or that two outputs would write. It does not truncate files yet.
+// Before the first request, Open opens the files and rejects what cannot work: a file that is
+// also an input, or to which two outputs would write. It does not truncate files yet.
 func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	if err := o.parse(stdout); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	}()
 	for i, out := range o.to {
 		out.over = func() <-chan struct{} { return o.ctx.Done() }
-		if out.Sink != nil { // making the sink finds an invalid expression
+		if out.Sink != nil { // creating the sink detects an invalid expression
 			if _, err := out.Sink(io.Discard, report.Options{Expr: out.expr}); err != nil {
 				return ui.BadUsage("%w", err)
 			}
@@ -173,7 +173,7 @@ func (o *Set) parse(stdout io.Writer) error {
 	return nil
 }
 
-// asItIs bypasses the screen that cleans text, for binary formats.
+// asItIs bypasses the screen that cleans text. Binary formats use it.
 type asItIs struct{ io.Writer }
 
 func (w asItIs) Write(b []byte) (int, error) {
@@ -190,14 +190,14 @@ func (w asItIs) Unwrap() io.Writer { return w.Writer }
 // Named adds the output of another flag, in the syntax of -o.
 func (o *Set) Named(format string) { o.typed = append(o.typed, format) }
 
-// openFile opens a file, without a change to an existing one. A pipe must have a
-// reader already.
+// openFile opens a file. It does not change an existing file. A pipe must already have a
+// reader.
 func (out *Place) openFile() error {
 	how := os.O_WRONLY
 	info, err := os.Stat(out.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err = os.Lstat(out.file) // a dangling link stays
+		_, err = os.Lstat(out.file) // do not remove a dangling link later
 		out.made = err != nil
 		how |= os.O_CREATE
 	case err != nil:
@@ -233,8 +233,8 @@ func infoOf(x any) fs.FileInfo {
 	return info
 }
 
-// Inputs returns the files that a verb reads; - is stdin. It skips unreadable ones, which the verb itself
-// reports.
+// Inputs returns the files that a verb reads; - is stdin. It skips unreadable files, because the verb itself reports
+// them.
 func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	var out []fs.FileInfo
 	for _, name := range names {
@@ -252,7 +252,7 @@ func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	return out
 }
 
-// Width returns the width of the terminal behind it; 0 = no terminal.
+// Width returns the width of the output's terminal; 0 = no terminal.
 func (out *Place) Width() int { return out.width }
 
 // Lives reports whether stdout shows answers as they arrive.
@@ -260,14 +260,14 @@ func (o *Set) Lives() bool {
 	return slices.ContainsFunc(o.to, func(out *Place) bool { return out.file == "" && out.Format.Lives })
 }
 
-// Until bounds the wait for a reader that stopped reading, such as an open pager: after ctx ends, a write may take at
+// Until limits the wait for a reader that stopped reading, such as an open pager. After ctx ends, a write may take at
 // most slack.
 func (o *Set) Until(ctx context.Context) { o.ctx = ctx }
 
 // slack is for slow readers, and for reports that are written after a timeout.
 const slack = 2 * time.Second
 
-// Begin truncates the files, so that they hold nothing of an earlier run.
+// Begin truncates the files. This removes the results of an earlier run.
 func (o *Set) Begin() {
 	if o.begun {
 		return

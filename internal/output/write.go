@@ -15,12 +15,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Write writes the output of a format. After an error it writes no more, and the other outputs continue.
+// Write writes the output of a format. After an error this output is not written any more, but the other outputs are.
 func (out *Place) Write(b []byte) (int, error) {
 	if out.err != nil {
 		return 0, out.err
 	}
-	text := bytes.Clone(b) // it may be written after the caller stopped waiting
+	text := bytes.Clone(b) // it may be written after the caller has stopped waiting
 	wrote := probe.Async(func() error {
 		_, err := out.w.Write(text)
 		return err
@@ -51,7 +51,7 @@ func (out *Place) fail(err error) {
 	}
 }
 
-// ErrAllBroken ends a run if every output failed; Close returns their errors.
+// ErrAllBroken ends a run if every output failed. Close returns the errors of the outputs.
 var ErrAllBroken = errors.New("every output failed")
 
 // Each writes to every working output. It returns an error if every output has failed.
@@ -106,16 +106,16 @@ func (o *Set) EachFile(write func(*Place) error) error {
 	})
 }
 
-// FilesSink returns a sink that writes more of the same run, only to the files.
+// FilesSink returns a sink that writes further events of the same run only to the files.
 func (o *Set) FilesSink() report.Sink {
 	return report.SinkFunc(func(ev probe.Event) error {
 		return o.EachFile(func(out *Place) error { return out.takes.Event(ev) })
 	})
 }
 
-// Close closes the files and returns the verb's error. A failed output means exit code 1 with any verdict, because a
-// user may read only that file. A closed stdout is not a failure; if there was no other output, the error is
-// ui.ErrReaderGone.
+// Close closes the files and returns the verb's error. If an output failed, the exit code is 1 whatever the verdict is,
+// because a user may read only that file. A closed stdout is not a failure. If there was no other output, the error is
+// then ui.ErrReaderGone.
 func (o *Set) Close(came error) error {
 	for _, out := range o.to {
 		if len(out.docs) > 0 && out.err == nil {
@@ -143,7 +143,7 @@ func (o *Set) Close(came error) error {
 	}
 }
 
-// shut closes the files, and removes those that it created for a run that never began.
+// shut closes the files. If the run never began, it removes those that it created.
 func (o *Set) shut() {
 	for _, out := range o.to {
 		f, ok := out.w.(*os.File)
@@ -161,8 +161,8 @@ func (o *Set) shut() {
 	}
 }
 
-// SeveralReports reports whether every output can hold several reports. Otherwise it returns the
-// format that holds only one.
+// SeveralReports reports whether every output can contain several reports. If not, it returns the format that can
+// contain only one.
 func (o *Set) SeveralReports() (report.Format, bool) {
 	for _, out := range o.to {
 		if !out.Many && out.Joined == nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Matrix holds the paths between the nodes of a page. The page shows groups of nodes. The script opens a cell, down to
-// single paths.
+// Matrix holds the paths between a page's nodes. The page shows groups of nodes. The script can open a cell and show
+// even single paths.
 type Matrix struct {
 	Paths []Path
 	grid  grid
@@ -25,7 +25,7 @@ type grid struct {
 type Path struct {
 	From, To int
 	Word     string  // fail, unknown, lossy or ok
-	MS       float64 // round-trip time, 0 = unknown
+	MS       float64 // round-trip time; 0 = unknown
 	Saw      string
 }
 
@@ -49,11 +49,11 @@ type group struct {
 	Nodes []int  `json:"i"`
 }
 
-// How much of a matrix is shown at once. script.js has the same numbers.
+// Limits for the part of a matrix that is shown at once. script.js has the same numbers.
 const (
 	maxSingle = 40 // up to this many nodes, each has a separate row
-	maxBad    = 30 // with more nodes, the number of failing nodes with a separate row
-	maxBlocks = 10 // the number of rows shared by the other nodes
+	maxBad    = 30 // maximum number of failing nodes with a separate row, if there are more nodes
+	maxBlocks = 10 // maximum number of rows that the other nodes share
 	denseFrom = 12 // columns
 )
 
@@ -65,7 +65,7 @@ const (
 	letterFail  = 'x'
 )
 
-// draw makes the grid.
+// draw creates the grid.
 func (m *Matrix) draw(nodes []Node) []group {
 	groups := m.groups(nodes)
 	at := make([]int, len(nodes))
@@ -108,7 +108,7 @@ func (m *Matrix) groups(nodes []Node) []group {
 	return m.split(nodes)
 }
 
-// split returns a separate row for each node with a failed path, worst first, and groups the other nodes.
+// split returns a separate row for each node with a failed path, worst first, and groups of the other nodes.
 func (m *Matrix) split(nodes []Node) []group {
 	failed := make([]int, len(nodes))
 	for _, p := range m.Paths {
@@ -217,7 +217,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.0f ms", ms)
 }
 
-// plane returns the matrix for the script.
+// plane returns the matrix in the form that the script needs.
 func (m *Matrix) plane(nodes []Node) plane {
 	p := plane{Rows: m.draw(nodes), Saw: map[int]string{}}
 	letters := make([]byte, 0, len(m.Paths))
@@ -242,12 +242,12 @@ func (m *Matrix) plane(nodes []Node) plane {
 	return p
 }
 
-// plane holds the paths of one matrix, in columns.
+// plane holds one matrix's paths in columns.
 type plane struct {
 	Rows  []group        `json:"rows"` // the rows of the page's grid
 	From  []int          `json:"f"`
 	To    []int          `json:"t"`
-	Words string         `json:"w"`            // a letter for each: o, w, u or x
+	Words string         `json:"w"`            // a letter for each path: o, w, u or x
 	Times []float64      `json:"ms,omitempty"` // 0 = none
 	Saw   map[int]string `json:"saw,omitempty"`
 }

@@ -36,8 +36,8 @@ type Fact struct{ Name, Value string }
 // Cause is an explanation of bad answers.
 type Cause struct {
 	Name       string // a few words
-	ID         string // of the rule, with its subject; "" = none
-	Share      string // how many nodes have it, if there are several
+	ID         string // ID of the rule, with the cause's subject; "" = none
+	Share      string // number of nodes that have it, if there are several
 	Confidence string
 	Word       string // a status, which sets the colour
 	Says       string
@@ -48,7 +48,7 @@ type Cause struct {
 	More       []Fact // more facts, below the evidence
 }
 
-// Fix is how to repair the cause.
+// Fix describes how to repair the cause.
 type Fix struct {
 	Check   []Paste // commands that only read
 	Says    string
@@ -64,7 +64,7 @@ type Block struct {
 
 // Paste is a list of commands to copy together.
 type Paste struct {
-	Note     string // shown above the part, "" = no note
+	Note     string // shown above the part; "" = no note
 	Commands []string
 }
 
@@ -84,7 +84,7 @@ type Node struct {
 	Seen []Seen `json:"r,omitempty"` // its bad answers
 }
 
-// Part is a section of a page below the causes. Either one of its pointers or its lines are set.
+// Part is a section of a page below the causes. Either one of the pointers or the lines are set.
 type Part struct {
 	Title    string
 	Note     string
@@ -97,9 +97,9 @@ type Part struct {
 	Topology *Topology
 }
 
-// Table is a list of rows. Each has a word before its cells, which sets the colour.
+// Table is a list of rows. Each row has a word before its cells, and this word sets the colour.
 type Table struct {
-	Head []string // of the cells; the word has no heading
+	Head []string // headings of the cells; the word has no heading
 	Rows []Row
 }
 
@@ -107,7 +107,7 @@ type Table struct {
 type Row struct {
 	Word  string
 	Cells []Cell
-	Lines []string // evidence, folded under the last cell
+	Lines []string // evidence, collapsed under the last cell
 }
 
 // Cell is a text, which may link to another page.
@@ -118,7 +118,7 @@ type Step struct {
 	Number string
 	Name   string
 	Kind   string
-	Word   string // a status or a verdict, "" = none
+	Word   string // a status or a verdict; "" = none
 	Says   string
 	Seen   []Seen
 	Lines  []string // shown in a fixed-width font
@@ -142,7 +142,7 @@ var classes = map[string]string{
 	"ok":       "good", "healthy": "good", "ready": "good", "better": "good",
 }
 
-// class returns the class for a word. A node's own text never becomes a class.
+// class returns the class for a word. It never returns a node's own text as a class.
 func class(word string) string { return cmp.Or(classes[word], "quiet") }
 
 // rank orders words by their importance to the reader.

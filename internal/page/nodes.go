@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// How much a page shows without script.
+// Limits for what a page shows without a script.
 const (
 	staticNodes = 12      // nodes with a row
 	maxDrawn    = 40      // zones with a separate picture
 	maxNames    = 150_000 // bytes of a list of names
 )
 
-// list is the part of the nodes that a page shows without script.
+// list is the part of the list of nodes that a page shows without a script.
 type list struct {
 	Zones  []zoneOf
 	Worst  []Node   // unhealthy nodes, worst first, as many as fit
@@ -23,7 +23,7 @@ type list struct {
 	Across int
 }
 
-// zoneOf is the picture of one zone: each node is a square.
+// zoneOf is the picture of one zone. Each node is a square.
 type zoneOf struct {
 	Name   string
 	Counts []Count
@@ -40,7 +40,7 @@ type run struct {
 	Path string
 }
 
-// Ordered sorts nodes as a page shows them: zone by zone, and the worst first in each.
+// Ordered sorts nodes in the order in which a page shows them: zone by zone, and the worst first in each zone.
 func Ordered(nodes []Node) {
 	slices.SortStableFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(rank(a.Word), rank(b.Word)), cmp.Compare(a.Name, b.Name))
@@ -63,7 +63,7 @@ func listed(nodes []Node) *list {
 		l.Zones = append(l.Zones, l.zone(nodes[at:end], at))
 		at = end
 	}
-	if n := len(l.Zones); n > maxDrawn { // the label of zones differs on each node
+	if n := len(l.Zones); n > maxDrawn { // each node has a different value of the zone label
 		l.Zones = []zoneOf{l.zone(nodes, 0)}
 		l.Zones[0].Name = fmt.Sprintf("%d zones", n)
 	}
@@ -82,13 +82,14 @@ func listed(nodes []Node) *list {
 	return l
 }
 
-// unit is the side of a square including the gap behind it, and gap is that gap.
+// unit is the side of a square including the gap after it. gap is the width of that gap.
 const (
 	unit = 10
 	gap  = 2
 )
 
-// zone draws the nodes of one zone: squares in rows, each run of one colour as one dashed line, to keep the page small.
+// zone draws the nodes of one zone as squares in rows. To keep the page small, it draws each run of one colour as one
+// dashed line.
 func (l *list) zone(nodes []Node, first int) zoneOf {
 	z := zoneOf{Name: cmp.Or(nodes[0].Zone, "-"), First: first, Size: len(nodes), Wide: l.Across * unit,
 		High: (len(nodes) + l.Across - 1) / l.Across * unit}

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// maxPacked bounds the packed data in a page, in bytes. The rest of a page is bounded by the limits of its parts.
+// maxPacked is the maximum size of the packed data in a page, in bytes. The other parts of a page have their own
+// limits.
 const maxPacked = 900_000
 
 // data is the part of a page that only the script shows: single nodes and single paths.
@@ -27,7 +28,7 @@ type packed struct {
 	Left string // the parts omitted to keep the file small
 }
 
-// pack returns the packed data for the script, nil = no data. It omits parts until the rest fits.
+// pack returns the packed data for the script, or nil if there is no data. It omits parts until the rest fits.
 func pack(p Page) (*packed, error) {
 	d := data{Nodes: p.Nodes, Classes: classes}
 	for _, part := range p.Parts {
@@ -75,7 +76,7 @@ func squeezed(v any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// keptSeen is how many nodes, the worst, keep their observations.
+// keptSeen is the number of nodes that keep their observations. These are the worst nodes.
 const keptSeen = 100
 
 func withoutSeen(d *data) {

@@ -1,17 +1,17 @@
-// Package page writes a report as one self-contained page of HTML.
+// Package page writes a report as one self-contained HTML page.
 //
 //	packages report, mesh, runbook, alerts -> Page: titles, texts, tables, topologies -> Write -> HTML
 //
-// Style and script are inline, and a policy forbids the browser to load anything. Without script the page is
-// readable, except for single nodes and paths of large clusters.
+// The style and the script are inline, and a policy forbids the browser to load anything. Without the script the page
+// is readable, except for single nodes and paths in large clusters.
 //
-// Write is the entry point. The package does not judge: callers choose the words and the order. Texts of nodes are
-// untrusted: they are cleaned, escaped like in html/template, and passed to the script as JSON, which inserts them as
-// text only.
+// Write is the entry point. The package does not judge: callers choose the words and the order. Texts from nodes are
+// untrusted. They are cleaned, escaped as in html/template, and passed to the script as JSON. The script inserts them
+// only as text.
 //
-// The escaping is DataDog's copy of html/template, whose templates cannot call methods. If templates could, the
-// linker would have to keep every method, and the program would be a third larger. TestHostile compares the copy with
-// the original.
+// The escaping is DataDog's copy of html/template, whose templates cannot call methods. If templates could call
+// methods, the linker would have to keep every method, and the program would be a third larger. TestHostile compares
+// the copy with the original.
 package page
 
 import (
@@ -29,7 +29,7 @@ import (
 //go:embed *.html
 var pages embed.FS
 
-// functions lists the functions of the templates, which cannot call methods.
+// functions lists the functions that the templates can call. The templates cannot call methods.
 var functions = template.FuncMap{
 	"class": class, "short": short, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
 	"join":   joined,

@@ -14,7 +14,7 @@ type Timeline struct {
 // Bar is a bar of a Timeline.
 type Bar struct {
 	Label string
-	Word  string // which sets the colour
+	Word  string // a word that sets the colour
 	From  time.Duration
 	Took  time.Duration
 	Note  string
@@ -23,7 +23,7 @@ type Bar struct {
 // wide is the width of a whole Timeline in units.
 const wide = 1000
 
-// left returns where a bar begins.
+// left returns the position at which a bar begins.
 func (t *Timeline) left(b Bar) int {
 	if t.Total <= 0 {
 		return 0
@@ -31,7 +31,7 @@ func (t *Timeline) left(b Bar) int {
 	return int(float64(min(max(0, b.From), t.Total)) / float64(t.Total) * wide)
 }
 
-// width returns a bar's length. A bar without duration stays visible.
+// width returns a bar's length. A bar without a duration is also visible.
 func (t *Timeline) width(b Bar) int {
 	if t.Total <= 0 {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one node. Nodes with far
-// more sessions than usual, such as route reflectors, and nodes with failed sessions are drawn separately.
+// Topology holds nodes and the sessions between them. If there are many nodes, each zone is drawn as one node. Nodes
+// with far more sessions than usual, such as route reflectors, and nodes with failed sessions are drawn separately.
 type Topology struct {
 	Places   []Place
 	Sessions []Session
@@ -17,18 +17,19 @@ type Topology struct {
 // Place is a node, or a peer outside the cluster.
 type Place struct{ Name, Zone string }
 
-// Session connects two places, by their names. Each end may report it: it is up if both do.
+// Session connects two places, given by their names. Each end may report the session. It is up if both ends report it
+// as up.
 type Session struct {
 	A, B string
 	Kind string // distinguishes sessions between the same places: IPv4, IPv6
 	Up   bool
 }
 
-// How much is drawn: more would be unreadable.
+// Limits for the drawing: a drawing with more parts would be unreadable.
 const (
 	maxPlaces = 16 // places that are drawn individually
 	maxHubs   = 8
-	maxDown   = 8 // nodes with sessions that are down
+	maxDown   = 8 // maximum number of separately drawn nodes with sessions that are down
 	maxZones  = 12
 )
 
@@ -43,7 +44,7 @@ type vertex struct {
 	LabelY      int
 	Anchor      string
 	zone        string
-	within, bad int // sessions between its places, and how many are down
+	within, bad int // number of sessions between its places, and how many of them are down
 }
 
 // edge holds the sessions between two vertices.
@@ -52,7 +53,7 @@ type edge struct {
 	Up, Down int
 }
 
-// Drawing holds the positions of all parts.
+// drawing holds the positions of all parts.
 type drawing struct {
 	Wide, High int
 	Vertices   []*vertex
@@ -60,13 +61,13 @@ type drawing struct {
 	Up, Down   int
 }
 
-// link is a session, by the indexes of its places.
+// link is a session, given by the indexes of its places.
 type link struct {
 	a, b int
 	kind string
 }
 
-// graph holds the sessions, each once.
+// graph holds each session once.
 type graph struct {
 	places []Place
 	up     map[link]bool
@@ -110,7 +111,7 @@ func (t *Topology) graph() *graph {
 	return g
 }
 
-// Drawn returns the drawing, nil if there are no sessions.
+// Drawn returns the drawing, or nil if there are no sessions.
 func (t *Topology) Drawn() *drawing {
 	g := t.graph()
 	if len(g.order) == 0 {
@@ -249,11 +250,11 @@ func (d *drawing) place() {
 		v.LabelX, v.LabelY, v.Anchor = v.X+15, v.Y-2, "start"
 	}
 	turn := 0.0
-	if len(ring) > 2 && len(hubs) > 0 { // so that no vertex is above the hubs
+	if len(ring) > 2 && len(hubs) > 0 { // turn the ring, because a vertex must not be above the hubs
 		turn = math.Pi / float64(len(ring))
 	}
 	for i, v := range ring {
-		angle := math.Pi + turn + 2*math.Pi*float64(i)/float64(len(ring)) // the first on the left
+		angle := math.Pi + turn + 2*math.Pi*float64(i)/float64(len(ring)) // the first vertex is on the left
 		x, y := math.Cos(angle), math.Sin(angle)
 		v.X, v.Y = d.Wide/2+int(rx*x), middle+int(ry*y)
 		switch {
@@ -277,7 +278,7 @@ func (v *vertex) colour() string {
 	return "good"
 }
 
-// radius is larger for more places.
+// radius returns a larger radius for more places.
 func (v *vertex) radius() int {
 	if v.Size == 1 {
 		return 7
@@ -285,7 +286,7 @@ func (v *vertex) radius() int {
 	return min(16, 8+int(math.Log2(float64(v.Size))))
 }
 
-// label returns the name, shortened to fit.
+// label returns the name, shortened if it does not fit.
 func (v *vertex) label() string {
 	const most = 30
 	text := []rune(v.Name)
@@ -323,7 +324,7 @@ func (e *edge) colour() string {
 	return "good"
 }
 
-// stroke is larger for more sessions.
+// stroke returns a larger width for more sessions.
 func (e *edge) stroke() float64 {
 	return math.Round(10*min(5, 1.2+math.Log2(float64(e.Up+e.Down))/2)) / 10
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The checks of preflight, as reports name them.
+// The IDs of preflight's checks in reports.
 const (
 	askVersion   = "api-version"
 	askNode      = "node"
@@ -24,7 +24,7 @@ const (
 	askLogs      = "logs"
 )
 
-// Uses with their own rights that are not access methods.
+// Uses that have their own rights but are not access methods.
 const (
 	useShell = "shell"
 	useClean = "clean"

@@ -22,7 +22,7 @@ import (
 
 // ofMethod tests one access method, except for its rights.
 func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
-	if method == useClean || method == useServe { // rights are all they need
+	if method == useClean || method == useServe { // they need only rights
 		return nil
 	}
 	o := p.run.Placement(method, p.snap)
@@ -31,7 +31,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
-		if method == injector.MethodExec { // it starts no container: a kubelet cut off from the API may serve it
+		if method == injector.MethodExec { // it does not start a container: a kubelet that is cut off from the API may still serve it
 			r.Status = probe.Unknown
 		}
 		return []probe.Event{answerOf(method, askNode, r)}
@@ -60,7 +60,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	return nil
 }
 
-// awaited describes an access method and what its test waits for.
+// awaited describes an access method and the answer for which its test waits.
 func (p *Preflight) awaited(method string) string {
 	what := ""
 	switch method {
@@ -83,7 +83,7 @@ func (p *Preflight) awaited(method string) string {
 	return fmt.Sprintf("%s (%s)", method, what)
 }
 
-// rehearse is a dry run of creating a pod as a run does. It returns the namespace that it tried last.
+// rehearse does a dry run of the pod that a run would create. It returns the namespace that it tried last.
 func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace string, err error) {
 	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
 		namespace = o.Namespace
@@ -97,7 +97,7 @@ func makesPods(use string) bool {
 	return injector.AccessOf(use).Pods || use == useShell || use == useClean
 }
 
-// ofPods is a dry run of the pods that an access method creates, and of the job that removes them.
+// ofPods does a dry run of the pods that an access method creates, and of the job that removes them.
 func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
 	var err error
 	o.Namespace, err = p.rehearse(ctx, o)
@@ -118,7 +118,7 @@ func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1
 	return []probe.Event{answerOf(method, askAdmission, r), answerOf(method, askImage, imageOn(node, o.Image))}
 }
 
-// ofEphemeral is a dry run of the ephemeral container in the node's calico-node pod.
+// ofEphemeral does a dry run of the ephemeral container in the node's calico-node pod.
 func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe.Event {
 	if p.snap.Calico.Value == nil {
 		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
@@ -161,8 +161,8 @@ func namespaceOf(target string) string {
 	return namespace
 }
 
-// enterable returns the container, as NAMESPACE/POD/CONTAINER, that access method exec would use: the first that the
-// user may enter. If calico-node does not run, other namespaces also have candidates.
+// enterable reports which container, as NAMESPACE/POD/CONTAINER, access method exec would use: the first that the user
+// has permission to enter. If calico-node does not run, other namespaces also have candidates.
 func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
 		return probe.Found(probe.Unknown, "container %s exists; shell untested: a run tests it", targets[i])
@@ -183,7 +183,7 @@ func rehearsed(err error, good string) probe.Result {
 	switch {
 	case err == nil:
 		return probe.Found(probe.OK, "%s", good)
-	// a webhook without support for dry runs, perhaps
+	// possibly a webhook without support for dry runs
 	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused:
 		return probe.Found(probe.Unknown, "inconclusive dry run: %s", why(err))
 	}
@@ -198,7 +198,8 @@ func rehearsed(err error, good string) probe.Result {
 	return r
 }
 
-// listed is how many images a kubelet reports by default (nodeStatusMaxImages): a full list may be incomplete.
+// listed is the number of images that a kubelet reports by default (nodeStatusMaxImages). A list with this length may
+// be incomplete.
 const listed = 50
 
 func imageOn(node *corev1.Node, image string) probe.Result {
@@ -218,7 +219,7 @@ func asListed(image string) string {
 	if !byDigest {
 		return image
 	}
-	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else a registry's port
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // otherwise this is a registry's port
 		name = name[:colon]
 	}
 	return name + "@" + digest
@@ -253,8 +254,8 @@ func hasEmbedded(packed []byte, arch string) probe.Result {
 	return probe.Found(probe.OK, "this client has an embedded probe for %s (%d KB)", arch, len(packed)>>10)
 }
 
-// login logs in over ssh like a run, if the user requested ssh. Otherwise it checks only ssh's configuration and does
-// not connect: most nodes are unreachable over ssh, and an attempt would take ten seconds.
+// If the user requested ssh, login logs in over ssh as a run does. Otherwise it checks only ssh's configuration and
+// does not connect, because most nodes are unreachable over ssh, and an attempt would take ten seconds.
 func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result {
 	if p.asksSSH() && len(o.Embedded) > 0 {
 		if err := injector.RehearseSSH(ctx, o); err != nil {
@@ -271,7 +272,7 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
 }
 
-// asksSSH reports whether the user requested ssh, or named its destination.
+// asksSSH reports whether the user requested ssh or named its destination.
 func (p *Preflight) asksSSH() bool {
 	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
 }

@@ -1,10 +1,11 @@
-// Package preflight reports which access methods to a node would work, before anything is created there: which rights
-// are granted, what a dry run shows about admission and quota, and whether the node has the image.
+// Package preflight reports which access methods to a node would work, before anything is created on the node. It
+// reports which rights are granted, what a dry run shows about admission and quota, and whether the node has the image.
 //
 //	p, err := preflight.New(client, opts, []string{"pod"}) // a usage error, before any request
 //	c, err := p.Do(ctx, sink)                              // a ui.Exit once the verdict is reported
 //
-// It creates nothing, and runs no check on the node. Only if the user requests ssh, it logs in and out again.
+// It does not create anything, and does not run checks on the node. It logs in over ssh and out again only if the user
+// requests ssh.
 package preflight
 
 import (
@@ -33,21 +34,21 @@ import (
 type Preflight struct {
 	client *examine.Client
 	opts   examine.Options
-	named  []string // named by the user; nil = the methods of auto, of which one suffices
+	named  []string // named by the user; nil = the methods that auto includes: one working method is enough
 
 	reader *cluster.Client
 	writer *injector.Client
-	snap   *cluster.Snapshot // nil = no node could be read
-	run    *examine.Run      // runs no check: it has the options of what would be created, and reports results
+	snap   *cluster.Snapshot // nil if no node could be read
+	run    *examine.Run      // does not run checks: it has the options for what would be created, and reports results
 	found  []probe.Event
-	whose  string // the flag of manifests that names the user; "" = unknown user
+	whose  string // the flag for 'manifests' that names the user; "" = unknown user
 
-	// Show, if set, shows the user what is pending. It is closed before the report.
+	// Show, if set, shows the user which tests are pending. The display is closed before the report.
 	Show  func(pending []string) *ui.Watch
 	shown *ui.Watch // nil = nothing is shown
 }
 
-// New returns the Preflight of the node in opts, "" = the first ready node. methods are names of install.Names. If
+// New returns the Preflight for the node in opts; "" = the first ready node. methods are names from install.Names. If
 // there are none, or only auto, one working access method is enough.
 func New(client *examine.Client, opts examine.Options, methods []string) (*Preflight, error) {
 	if slices.Equal(methods, []string{examine.ViaAuto}) {
@@ -66,8 +67,8 @@ func New(client *examine.Client, opts examine.Options, methods []string) (*Prefl
 	return &Preflight{client: client, opts: opts, named: methods}, opts.Validate()
 }
 
-// Do runs all tests and reports them to a sink. The report is written from the Collector that it returns, which is
-// valid even if no node could be read.
+// Do runs all tests and reports them to a sink. The report is written from the returned Collector, which is valid even
+// if no node could be read.
 func (p *Preflight) Do(ctx context.Context, sink report.Sink) (*examine.Collector, error) {
 	err := p.do(ctx, sink)
 	if p.run == nil {
@@ -112,7 +113,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	}
 	p.client.Progress("checking your rights")
 	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
-		_, _ = p.rehearse(ctx, rehearsal) // it selects the namespace as a run does; its error is reported below
+		_, _ = p.rehearse(ctx, rehearsal) // this selects the namespace as a run does; the error is reported below
 	}
 	p.whose = probe.UserFlag(p.reader.Whoami(ctx))
 	if err := p.rights(ctx, methods); err != nil {
@@ -146,7 +147,7 @@ func (p *Preflight) methods(ctx context.Context, methods []string) {
 	p.found = append(p.found, slices.Concat(found...)...)
 }
 
-// read reads the API's data about the named node, or about the first that is ready.
+// read reads the API's data about the named node or, without a name, about the first ready node.
 func (p *Preflight) read(ctx context.Context) error {
 	if err := p.client.Resolve(ctx, &p.opts); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (p *Preflight) read(ctx context.Context) error {
 		if len(standings) == 0 {
 			return errors.New("the cluster has no nodes")
 		}
-		best := standings[0] // sorted, the healthiest first
+		best := standings[0] // the nodes are sorted, the healthiest first
 		p.opts.Node = best.Node
 		if best.Status == probe.OK {
 			p.client.Note("no --node: checking %s, the first ready node", best.Node)
@@ -172,8 +173,8 @@ func (p *Preflight) read(ctx context.Context) error {
 	return err
 }
 
-// oldest is the first minor version of Kubernetes 1 in which all features used here are stable. Ephemeral containers
-// became stable last, in 1.25.
+// oldest is the first minor version of Kubernetes 1 in which all features that the program uses are stable. Ephemeral
+// containers became stable last, in 1.25.
 const oldest = 25
 
 func (p *Preflight) version(ctx context.Context) error {
@@ -206,8 +207,8 @@ func (p *Preflight) calico() {
 	}
 }
 
-// conclude reports the results and returns the verdict. If the user named no access method, one that would work is
-// enough. What the others lack is then only a warning.
+// conclude reports the results and returns the verdict. If the user did not name an access method, one working method
+// is enough. If other methods lack something, this is then only a warning.
 func (p *Preflight) conclude(methods []string) error {
 	p.shown.Close() // the report replaces it
 	if len(p.named) == 0 {
@@ -236,7 +237,7 @@ func (p *Preflight) conclude(methods []string) error {
 	return nil
 }
 
-// oneIsEnough turns failures of access methods into warnings if another one would or may work.
+// oneIsEnough turns failures of access methods into warnings if another method would work or may work.
 func (p *Preflight) oneIsEnough(methods []string) {
 	worst := map[string]probe.Status{}
 	for _, ev := range p.found {
@@ -247,7 +248,7 @@ func (p *Preflight) oneIsEnough(methods []string) {
 	best := probe.Fail
 	for _, method := range methods {
 		switch {
-		case method == injector.MethodAPI, method == injector.MethodSSH && !p.asksSSH(): // which tries no login
+		case method == injector.MethodAPI, method == injector.MethodSSH && !p.asksSSH(): // it does not try to log in
 		case worst[method] == "":
 			best = probe.OK
 		case worst[method] == probe.Unknown && best == probe.Fail:
@@ -257,7 +258,7 @@ func (p *Preflight) oneIsEnough(methods []string) {
 	for _, ev := range p.found {
 		r := ev.Result
 		if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
-			continue // each run ends there, even if other methods work
+			continue // without this right every run fails, even if other methods work
 		}
 		if ev.Method != "" && ev.Method != injector.MethodAPI && best != probe.Fail &&
 			(r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {

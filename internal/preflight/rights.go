@@ -26,7 +26,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		if err != nil {
 			return err
 		}
-		own := uses[len(uses)-1].Rights // the rights of api are checked once, under the name api
+		own := uses[len(uses)-1].Rights // api's rights are checked once, under the name api
 		if method == injector.MethodSSH {
 			continue
 		}
@@ -49,7 +49,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 	return nil
 }
 
-// held reports which of the rights of an access method are granted.
+// held reports which of an access method's rights are granted.
 func (p *Preflight) held(ctx context.Context, method string, rights []install.Right,
 	where func(install.Scope) string) (probe.Result, error) {
 	var asks []authorizationv1.ResourceAttributes
@@ -83,7 +83,7 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 // applyOutput begins the advice on missing rights.
 const applyOutput = "apply the output of: calico-probe manifests"
 
-// missing reports what an access method cannot do without its missing rights, and how to get them.
+// missing describes what an access method cannot do without its missing rights, and how to get these rights.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
 	ask := applyOutput + " --methods " + method + whose
@@ -109,7 +109,7 @@ func missing(method, whose string, rights []install.Right, where func(install.Sc
 	return probe.Found(probe.Warn, "optional rights missing: %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
 }
 
-// noNode is the result if no node can be read, which each run needs.
+// noNode returns the result if no node can be read. Every run needs to read a node.
 func (p *Preflight) noNode(unread error) probe.Result {
 	if !apierrors.IsForbidden(unread) {
 		return probe.Found(probe.Unknown, "cannot read any node: %s", why(unread))

@@ -11,19 +11,19 @@ import (
 // Command is a command of the prompt.
 type Command struct {
 	Name  string
-	Usage string // its arguments, in one line
-	Short string // what it does, in a few words
-	Doc   string // what else 'help NAME' prints
-	// Check validates the arguments before any command runs; nil = no arguments allowed.
+	Usage string // the command's arguments, in one line
+	Short string // the purpose of the command, in a few words
+	Doc   string // further text that 'help NAME' prints
+	// Check validates the arguments before any command runs. nil = the command does not take arguments.
 	Check func(args []string) error
 	Run   func(ctx context.Context, c *Call) error
 	// Complete lists the possible next words, regardless of what is typed of it. before has the
 	// arguments in front of it. Text after a tab describes a word: it is listed, but not
 	// typed.
 	Complete func(ctx context.Context, before []string) []string
-	// Terminal: it takes over the user's terminal.
+	// Terminal is set if the command takes over the user's terminal.
 	Terminal bool
-	// Raw: its lines are shown unchanged, even if they are wider than the terminal.
+	// Raw is set if the command's lines are shown unchanged, even if they are wider than the terminal.
 	Raw bool
 	// Plain reports whether it leaves the terminal alone with these arguments, so that pipes and
 	// scripts may use it; nil = never.
@@ -39,23 +39,23 @@ func (c *Command) takesTerminal(args []string) bool {
 type Call struct {
 	Args []string
 	Out  io.Writer
-	// Terminal: Out is the user's terminal.
+	// Terminal is set if Out is the user's terminal.
 	Terminal bool
 }
 
-// UsageError is a mistake in what was typed.
+// UsageError is a mistake in the typed text.
 type UsageError struct{ error }
 
-// Usagef makes a UsageError, formatted as by fmt.Errorf.
+// Usagef returns a UsageError, formatted as by fmt.Errorf.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
 // Unwrap returns the underlying error.
 func (e UsageError) Unwrap() error { return e.error }
 
-// ErrExit ends the session, as a command's error.
+// ErrExit is the error with which a command ends the session.
 var ErrExit = errors.New("exit")
 
-// habits are commands that people type from habit at other prompts.
+// habits maps commands that people know from other prompts to commands of this prompt.
 var habits = map[string]string{"quit": "exit", "q": "exit", "?": "help"}
 
 func (s *Shell) names() []string {

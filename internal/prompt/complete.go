@@ -10,11 +10,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// completing is how long Tab may take. What is unknown by then is not offered.
+// completing is the time limit for Tab. Words that are still unknown by then are not offered.
 const completing = 400 * time.Millisecond
 
-// completer completes the word at the cursor for liner. liner lists several words, and inserts their common prefix. No
-// two descriptions begin with the same word and a blank, so it never inserts one.
+// completer completes the word at the cursor for liner. If there are several words, liner lists them and inserts their
+// common prefix. No two descriptions begin with the same word and a blank, so liner never inserts a description.
 func (s *Shell) completer(ctx context.Context) func(line string, pos int) (string, []string, string) {
 	return func(line string, pos int) (string, []string, string) {
 		runes := []rune(line)
@@ -54,8 +54,8 @@ func shown(r rune) rune {
 	return '?'
 }
 
-// readBack returns the texts that Parse reads as one word. Any other could become a command when the user presses
-// Enter, or be invisible.
+// readBack returns the texts that Parse reads as one word. Any other text could become a command when the user presses
+// Enter, or could be invisible.
 func readBack(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		lines, err := Parse("x " + text + " y")
@@ -77,7 +77,8 @@ func (s *Shell) candidates(ctx context.Context, words []string) []string {
 	return c.Complete(ctx, words[1:])
 }
 
-// Matching returns the texts with the typed prefix. Without one, it returns the only text that contains the typed part.
+// Matching returns the texts with the typed prefix. If there are none and only one text contains the typed part, it
+// returns that text.
 func Matching(texts []string, typed string) []string {
 	var out, within []string
 	for _, t := range texts {
@@ -99,7 +100,7 @@ func Matching(texts []string, typed string) []string {
 
 // meant returns the text that the user probably meant; "" = none.
 func meant(texts []string, typed string) string {
-	best, by := "", len(typed)/3+1 // one in three letters may be wrong
+	best, by := "", len(typed)/3+1 // one letter in three may be wrong
 	for _, t := range texts {
 		if d := suggest.Distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
 			best, by = t, d

@@ -22,23 +22,23 @@ var ErrDropped = errors.New("dropped")
 // ErrIdle means that there was no input for too long.
 var ErrIdle = errors.New("no input")
 
-// Editor reads lines from the terminal on stdin: with editing and a history if the terminal supports that, otherwise
-// plain lines. While it reads no line, the terminal is in its normal mode.
+// Editor reads lines from the terminal on stdin. If the terminal supports it, there is editing and a history. Otherwise
+// it reads plain lines. While it is not reading a line, the terminal is in its normal mode.
 type Editor struct {
-	prompts io.Writer    // for a plain terminal
+	prompts io.Writer    // receives the prompts of a plain terminal
 	line    *liner.State // nil = plain lines
 	plain   *bufio.Reader
 	keys    *keys
 	usual   liner.ModeApplier // nil = unknown
 	editing liner.ModeApplier
 	over    func()
-	lost    bool // no more input is possible
+	lost    bool // further input is not possible
 
 	mu      sync.Mutex
 	reading bool
 }
 
-// NewEditor returns an Editor. If stdout is no terminal, or a plain one, prompts go to the writer.
+// NewEditor returns an Editor. If stdout is not a terminal, or is a plain terminal, prompts are written to the writer.
 func NewEditor(prompts io.Writer, terminal bool) *Editor {
 	e := &Editor{prompts: prompts}
 	stdin := os.Stdin
@@ -94,17 +94,17 @@ func (e *Editor) busy() bool { e.mu.Lock(); defer e.mu.Unlock(); return e.readin
 
 func (e *Editor) set(reading bool) { e.mu.Lock(); defer e.mu.Unlock(); e.reading = reading }
 
-// Remember adds a line to the history of the arrow keys.
+// Remember adds a line to the history, which the arrow keys show.
 func (e *Editor) Remember(line string) {
 	if e.line != nil {
 		e.line.AppendHistory(line)
 	}
 }
 
-// ending is how long liner may take to return from its prompt.
+// ending is the time limit for liner to return from its prompt.
 const ending = 200 * time.Millisecond
 
-// typedLine is the result of reading one line: broke is the value of a panic.
+// typedLine is the result of reading one line. broke is the value of a panic.
 type typedLine struct {
 	text  string
 	err   error
@@ -157,8 +157,7 @@ func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration,
 	}
 }
 
-// begin reads a line in the background. It passes a panic to the reader of the channel, which restores the terminal
-// first.
+// begin reads a line in the background. It passes a panic to the channel's reader, which first restores the terminal.
 func (e *Editor) begin(prompt string) <-chan typedLine {
 	read := make(chan typedLine, 1)
 	go func() {
@@ -172,7 +171,7 @@ func (e *Editor) begin(prompt string) <-chan typedLine {
 	return read
 }
 
-// abandon stops reading the line, for good, and returns why.
+// abandon permanently stops reading the line, and returns why.
 func (e *Editor) abandon(read <-chan typedLine, why error) error {
 	e.lost = true
 	if e.keys != nil {
@@ -189,7 +188,7 @@ func (e *Editor) abandon(read <-chan typedLine, why error) error {
 // drop is the input that Drop sends: Ctrl-C for liner, and a newline for a plain reader.
 const drop = "\x03\n"
 
-// Drop discards the current line, for a Ctrl-C that arrived as a signal.
+// Drop discards the current line. It is called if Ctrl-C arrived as a signal.
 func (e *Editor) Drop() {
 	if e.keys != nil && e.busy() {
 		e.keys.press(drop)
@@ -222,8 +221,8 @@ func (e *Editor) prompt(prompt string) (string, error) {
 	return text, nil
 }
 
-// Beside returns w for messages that may come while the user types a line. The line is drawn again below them. Messages
-// wider than the terminal are wrapped between words.
+// Beside returns a writer to w for messages that may arrive while the user types a line. The line is redrawn below the
+// messages. Messages wider than the terminal are wrapped between words.
 func (e *Editor) Beside(w io.Writer) io.Writer { return &beside{e, w} }
 
 type beside struct {
@@ -231,7 +230,7 @@ type beside struct {
 	w io.Writer
 }
 
-// Unwrap returns the writer behind it.
+// Unwrap returns the underlying writer.
 func (b *beside) Unwrap() io.Writer { return b.w }
 
 func (b *beside) Write(text []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// columns returns the width of the terminal behind a writer; 0 = no terminal.
+// columns returns the width of a writer's terminal; 0 = no terminal.
 func columns(w io.Writer) int {
 	f, ok := Bare(w).(*os.File)
 	if !ok {
@@ -22,11 +22,11 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// narrowest is the minimum width for folding: in a narrower terminal, folded text is not readable either.
+// narrowest is the minimum width for folding. In a narrower terminal, folded text is not readable either.
 const narrowest = 20
 
-// fold wraps lines that are wider than width between words; 0 = never. The continuation is indented by two more columns
-// than the line.
+// fold wraps lines that are wider than width between words. If width is 0, it never wraps. The continuation is indented
+// by two more columns than the line.
 func fold(text string, width int) string {
 	return Fold(text, width, func(line string) int {
 		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
@@ -37,8 +37,9 @@ func fold(text string, width int) string {
 	})
 }
 
-// Fold wraps lines that are wider than width between words; 0 = never. indent returns the columns to indent a line's
-// continuation with; -1 keeps the line whole. Words that are too long stay whole. Colours have no width.
+// Fold wraps lines that are wider than width between words. If width is 0, it never wraps. indent returns the number of
+// columns by which a line's continuation is indented; -1 = do not wrap the line. Fold does not split words that are too
+// long. Colours have no width.
 func Fold(text string, width int, indent func(line string) int) string {
 	if width < narrowest {
 		return text
@@ -66,7 +67,7 @@ func foldLine(b *strings.Builder, line string, width, indent int) {
 		word := rest[:end]
 		line = rest[end:]
 		before, long := at+len(blanks), Columns(word)
-		if long == 0 { // blanks at the end, or in a colour that ends here
+		if long == 0 { // blanks at the end, or in a colour that ends at this point
 			if strings.Contains(word, "\x1b[") {
 				b.WriteString(blanks)
 				at = before
@@ -85,7 +86,7 @@ func foldLine(b *strings.Builder, line string, width, indent int) {
 	}
 }
 
-// Columns returns how many columns a text takes, without colours and the final newline.
+// Columns returns the number of columns that a text takes, without colours and the final newline.
 func Columns(text string) int {
 	text = strings.TrimRight(text, "\n")
 	n := utf8.RuneCountInString(text)
@@ -107,10 +108,10 @@ type folder struct {
 	begun []byte // an incomplete line
 }
 
-// maxBegun bounds the part of a line that is kept until its end, in bytes.
+// maxBegun is the maximum number of bytes of a line to keep until the line ends.
 const maxBegun = 64 << 10
 
-// Unwrap returns the writer behind it.
+// Unwrap returns the underlying writer.
 func (f *folder) Unwrap() io.Writer { return f.to }
 
 func (f *folder) Write(text []byte) (int, error) {

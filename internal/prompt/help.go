@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Help is the command that describes the others.
+// Help returns the command that describes the other commands.
 func (s *Shell) Help() *Command {
 	return &Command{
 		Name: "help", Usage: "[COMMAND]", Short: "list the commands, or describe one",

@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// remembered is how many lines a history keeps.
+// remembered is the maximum number of lines that a history keeps.
 const remembered = 1000
 
-// History is a file with the lines typed in this session and others. Sessions that run at the same time append to it
-// line by line.
+// History is a file with the lines that were typed in this and other sessions. Sessions that run at the same time
+// append to it line by line.
 type History struct{ path string }
 
-// OpenHistory returns the history in a file that only this user can read, and its lines.
+// OpenHistory returns the history in a file that only this user can read, and the lines in it.
 func OpenHistory(path string) (*History, []string, error) {
 	h := &History{path}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -65,14 +65,14 @@ func (h *History) Add(line string) error {
 	return nil
 }
 
-// replace atomically replaces the file with these lines. It keeps lines that other sessions appended after the first
-// size bytes.
+// replace atomically replaces the file with these lines. It also keeps the lines that other sessions have appended
+// after the first size bytes.
 func (h *History) replace(old *os.File, size int64, lines []string) error {
 	f, err := os.CreateTemp(filepath.Dir(h.path), "."+filepath.Base(h.path)+"-") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the rename
+	defer os.Remove(f.Name()) // has no effect after the rename
 	defer f.Close()
 	text := strings.Join(lines, "\n")
 	if text != "" {
@@ -100,10 +100,10 @@ func (h *History) replace(old *os.File, size int64, lines []string) error {
 	return err
 }
 
-// maxHistory bounds what is read of a file, in bytes. A thousand long lines are much less.
+// maxHistory is the maximum number of bytes to read from a file. A thousand long lines are much shorter.
 const maxHistory = 4 << 20
 
-// linesOf returns the printable lines of a file, and its size. It drops a first line whose start was not read.
+// linesOf returns a file's printable lines and size. If the start of the first line was not read, it drops this line.
 func linesOf(f *os.File) ([]string, int64, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keys passes on the keys typed at the prompt, and only these: while a command runs, the terminal belongs to the
-// command. liner alone would keep reading, could not be interrupted, and would not report that the user types.
+// keys passes on only the keys that are typed at the prompt: while a command runs, the terminal belongs to the command.
+// Without keys, liner would continue to read, could not be interrupted, and would not report that the user is typing.
 type keys struct {
 	typed chan struct{} // receives when a key was typed
 	from  int
@@ -59,7 +59,7 @@ func (k *keys) pass() {
 	}
 }
 
-// next waits for keys. It returns without any when no prompt wants them.
+// next waits for keys. If no prompt wants keys, it returns without any.
 func (k *keys) next(buf []byte) (int, error) {
 	for {
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(k.from), Events: unix.POLLIN}}, 1000)
@@ -94,7 +94,7 @@ func (k *keys) take(buf []byte, ready bool) (int, error) {
 	return n, nil
 }
 
-// start passes keys on, until stop.
+// start begins to pass on keys, until stop is called.
 func (k *keys) start() {
 	k.mu.Lock()
 	k.on = true
@@ -107,17 +107,17 @@ func (k *keys) start() {
 
 func (k *keys) stop() { k.mu.Lock(); defer k.mu.Unlock(); k.on = false }
 
-// press adds keys, as if the user had typed them.
+// press adds keys as if the user had typed them.
 func (k *keys) press(text string) { _, _ = k.into.WriteString(text) }
 
-// close closes liner's input, and so ends its prompt.
+// close closes liner's input, which ends liner's prompt.
 func (k *keys) close() { k.into.Close() }
 
-// redraw makes liner draw the line again, as after a change of the window size.
+// redraw causes liner to redraw the line, as after a change of the window size.
 func redraw() { _ = unix.Kill(unix.Getpid(), unix.SIGWINCH) }
 
-// continued calls f whenever the program continues after a stop, until the returned function is called: the user's
-// shell may have changed the terminal's mode.
+// continued calls f whenever the program continues after a stop, because the user's shell may have changed the
+// terminal's mode. The returned function ends this.
 func continued(f func()) func() {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGCONT)

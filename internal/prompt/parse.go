@@ -11,7 +11,7 @@ import (
 // Line is one command as typed: its words, and the pipe for its output.
 type Line struct {
 	Words []string
-	Pipe  string // a local command, "" = none
+	Pipe  string // a local command; "" = none
 	Text  string // as typed
 }
 
@@ -22,8 +22,8 @@ func Parse(text string) ([]Line, error) {
 	return lines, err
 }
 
-// parse is Parse, and also returns the line number of each command. If the text has several lines, an error has its
-// line number.
+// parse does the same as Parse, and also returns the line number of each command. If the text has several lines, an
+// error has its line number.
 func parse(text string) (lines []Line, at []int, err error) {
 	p := parser{runes: []rune(text), pipe: -1, number: 1}
 	err = p.readAll()
@@ -55,14 +55,14 @@ type parser struct {
 	lines []Line // finished ones
 
 	number  int   // line number of the current command
-	numbers []int // the same for finished ones
+	numbers []int // line numbers of the finished commands
 
 	line  Line
 	start int // start of the current command
 	pipe  int // start of its local command; -1 = none
 	word  strings.Builder
 	from  int  // start of the current word
-	begun bool // there is a word, even if it is just empty quotes
+	begun bool // a word has begun, even if it is only empty quotes
 	quote rune // the open quote; 0 = none
 	mute  bool // inside a comment
 }
@@ -121,7 +121,7 @@ func (p *parser) escaped() {
 	}
 }
 
-// comment replaces a comment with spaces, so that it is not part of the line's text.
+// comment replaces a comment with spaces, which removes it from the line's text.
 func (p *parser) comment() {
 	p.mute, p.runes[p.at] = true, ' '
 	for p.at+1 < len(p.runes) && p.runes[p.at+1] != '\n' {
@@ -157,8 +157,8 @@ func (p *parser) endLine() error {
 }
 
 // unfinished returns the command that is being typed at the end of a text: its complete words, the last word, and the
-// start of that word as a rune index. In a quote, in a comment, after a | and after invalid input, nothing can be
-// completed.
+// start of that word as a rune index. ok is false in a quote, in a comment, after a | and after invalid input: there,
+// nothing can be completed.
 func unfinished(text []rune) (words []string, word string, start int, ok bool) {
 	p := parser{runes: slices.Clone(text), pipe: -1}
 	err := p.readAll()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// PipeError is a local command after a | that did not exit with 0.
+// PipeError reports that a local command after a | did not exit with 0.
 type PipeError struct {
 	Command string
 	Code    int
@@ -20,7 +20,7 @@ func (e PipeError) Error() string {
 	return fmt.Sprintf("%s exited with code %d", e.Command, e.Code)
 }
 
-// Bare returns the innermost writer, for a local program or whatever else needs the terminal itself.
+// Bare returns the innermost writer. Local programs and others that need the terminal itself use it.
 func Bare(w io.Writer) io.Writer {
 	for {
 		over, ok := w.(interface{ Unwrap() io.Writer })
@@ -31,11 +31,11 @@ func Bare(w io.Writer) io.Writer {
 	}
 }
 
-// lingering is how long a local command after a | may take to exit when the session is over.
+// lingering is the time limit for a local command after a | to exit when the session is over.
 const lingering = 2 * time.Second
 
-// piped runs a command with its output piped to a local one. If the local one exits first, the command is done. The
-// local one also receives a typed Ctrl-C itself.
+// piped runs a command and pipes its output to a local command. If the local command exits first, the command is done.
+// The local command also receives a typed Ctrl-C.
 func (s *Shell) piped(ctx, session context.Context, c *Command, l Line) error {
 	from, into, err := os.Pipe()
 	if err != nil {

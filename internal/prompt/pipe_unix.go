@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// local returns a local command that ends with ctx. Its shell survives a Ctrl-C, because programs such as less handle
-// Ctrl-C themselves.
+// local returns a local command that is stopped when ctx ends. Its shell survives a Ctrl-C, because programs such as
+// less handle Ctrl-C themselves.
 func local(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT\n"+command)
 	cmd.Cancel = func() error { // the shell would keep the signal from a pager, which would then keep the terminal
 		for _, pid := range below(cmd.Process.Pid) {
-			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have exited
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have already exited
 		}
 		return cmd.Process.Signal(syscall.SIGTERM)
 	}

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// local returns a local command that ends with ctx. cmd parses its command line itself, so Go must not quote it.
+// local returns a local command that is stopped when ctx ends. cmd parses its command line itself, so Go must not quote
+// it.
 func local(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /S /C "` + command + `"`}

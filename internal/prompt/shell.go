@@ -3,8 +3,8 @@
 //	terminal -> Editor: editing, history, Tab -> Parse: lines, quotes, pipes -> Command.Run -> Out, or a local pipe
 //	script   -> Parse, and Check of every command before the first one runs -> the same
 //
-// Shell is the entry point: Interact for a terminal, Script for a script. It restores the terminal
-// however a command ends. It has no commands except help, and knows nothing about nodes and
+// Shell is the entry point: call Interact for a terminal, and Script for a script. However a command ends, Shell
+// restores the terminal. It has no commands except help, and does not depend on nodes or
 // clusters: package session defines the commands.
 package prompt
 
@@ -29,14 +29,14 @@ type Shell struct {
 	Idle     time.Duration // ends a session after this time without input
 	Read     func(string)  // receives each typed line before it is parsed; may be nil
 	Typed    func(Line)    // receives each command before it runs; may be nil
-	// Failed prints the error of a command on a terminal; never called with nil. An invalid
+	// Failed prints a command's error on a terminal. It is never called with nil. An invalid
 	// line has no words.
 	Failed func(Line, error)
-	// Interrupts makes Ctrl-C call pressed, until back is called.
+	// After a call of Interrupts, Ctrl-C calls pressed, until back is called.
 	Interrupts func(pressed func()) (back func())
 
 	mu          sync.Mutex
-	interrupted func() // what Ctrl-C does now; nil = nothing, because it came too late
+	interrupted func() // current effect of Ctrl-C; nil = nothing, because it came too late
 }
 
 // interrupt handles a Ctrl-C.
@@ -48,7 +48,7 @@ func (s *Shell) interrupt() {
 	}
 }
 
-// onInterrupt makes Ctrl-C call f until the result is called; then Ctrl-C does nothing.
+// After a call of onInterrupt, Ctrl-C calls f. Once the returned function is called, Ctrl-C does nothing.
 func (s *Shell) onInterrupt(f func()) (over func()) {
 	set := func(f func()) {
 		s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Shell) onInterrupt(f func()) (over func()) {
 	return func() { set(nil) }
 }
 
-// Find returns the command of a line; its error is a UsageError.
+// Find returns a line's command. Its error is a UsageError.
 func (s *Shell) Find(l Line) (*Command, error) {
 	c := s.named(l.Words[0])
 	if c == nil {
@@ -81,7 +81,7 @@ func (s *Shell) Find(l Line) (*Command, error) {
 	return c, nil
 }
 
-// Script runs commands without a prompt. If a command is invalid, it runs no command. It passes every error to each,
+// Script runs commands without a prompt. If any command is invalid, it does not run any. It passes every error to each,
 // and stops only at ErrExit or when ctx ends.
 func (s *Shell) Script(ctx context.Context, text string, each func(Line, error)) error {
 	lines, err := s.checked(text)
@@ -123,8 +123,8 @@ func (s *Shell) checked(text string) ([]Line, error) {
 	return lines, nil
 }
 
-// run runs one command, and pipes its output if requested. The local command of the pipe
-// ends with the session.
+// run runs one command, and pipes its output if requested. The pipe's local command
+// is stopped when the session ends.
 func (s *Shell) run(ctx, session context.Context, l Line) error {
 	c, err := s.Find(l)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Shell) run(ctx, session context.Context, l Line) error {
 }
 
 // Interact reads commands from the terminal until it is closed, the user types exit, ctx ends,
-// or there is no input for too long (ErrIdle). Meanwhile it handles Ctrl-C.
+// or there is no input for too long (ErrIdle). It also handles Ctrl-C.
 func (s *Shell) Interact(ctx context.Context) error {
 	defer s.Interrupts(s.interrupt)()
 	for {
@@ -206,7 +206,7 @@ func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) 
 		switch pressed++; pressed {
 		case 1:
 			if s.Terminal {
-				fmt.Fprintln(s.ErrOut) // behind the ^C
+				fmt.Fprintln(s.ErrOut) // end the line with the ^C
 			}
 			cancel()
 		case 2:
@@ -221,8 +221,8 @@ func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) 
 
 type abandonedKey struct{}
 
-// Abandoned returns a channel that is closed when the user does not wait for a stopped command;
-// nil without a user.
+// Abandoned returns a channel that is closed when the user stops waiting for a stopped command,
+// or nil if there is no user.
 func Abandoned(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(abandonedKey{}).(<-chan struct{})
 	return c

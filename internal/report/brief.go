@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Brief returns a run in plain, unwrapped lines: the likeliest causes with evidence and fix, then the bad results,
-// worst first. A healthy run has no lines.
+// Brief returns a run in plain, unwrapped lines: the most likely causes with evidence and fix, then the bad results,
+// worst first. For a healthy run it returns no lines.
 func (d Document) Brief() []string {
 	var out []string
 	for i, c := range d.Causes {
@@ -58,7 +58,7 @@ func briefResults(all []Located) []string {
 	return out
 }
 
-// Brief returns a run over several nodes in such lines: the groups, each with one example.
+// Brief returns a run over several nodes in plain, unwrapped lines: the groups, each with one example.
 func (f Fleet) Brief() []string {
 	var out []string
 	for i, g := range f.Groups {
@@ -75,15 +75,15 @@ func (f Fleet) Brief() []string {
 	return out
 }
 
-// The limits of Shortened, which bounds a report for a language model or an alert.
+// Limits for Shortened, which limits the size of a report for a language model or an alert.
 const (
 	shortResults = 20
 	shortClues   = 5
 	shortNodes   = 20
 )
 
-// Shortened returns the document with its most important parts: the likeliest causes, and the bad answers about the
-// node without their evidence.
+// Shortened returns the document with only its most important parts: the most likely causes, and the bad answers about
+// the node without their evidence.
 func (d Document) Shortened() Document {
 	d.Causes = shortCauses(d.Causes)
 	d.Results = shortLocated(d.own())
@@ -91,7 +91,7 @@ func (d Document) Shortened() Document {
 	return d
 }
 
-// Shortened returns the fleet with its largest groups and some of the unhealthy nodes.
+// Shortened returns the fleet with only its largest groups and some of the unhealthy nodes.
 func (f Fleet) Shortened() Fleet {
 	f.Groups = slices.Clone(f.Groups[:min(len(f.Groups), shownGroups)])
 	for i, g := range f.Groups {

@@ -9,13 +9,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shownCauses is how many causes a table shows: more than three are no answer.
+// shownCauses is the number of causes that a table shows: with more than three, it is not an answer.
 const shownCauses = 3
 
 // widthWord is the width of the words at the margin of a cause.
 const widthWord = 9
 
-// causeLines returns the lines about a cause, without the commands of its fix. It wraps lines at width; 0 = never.
+// causeLines returns the lines about a cause, without the commands of its fix. It wraps lines at width. If width is 0,
+// it does not wrap.
 func causeLines(c probe.Cause, width int) []string {
 	var out []string
 	line := func(word string, texts ...string) { out = append(out, worded(word, texts, width)...) }
@@ -27,11 +28,11 @@ func causeLines(c probe.Cause, width int) []string {
 		line("explains", text)
 	}
 	line("fix", c.Fix.Says)
-	line("touches", c.Fix.Radius) // before the commands, which a user may paste
+	line("touches", c.Fix.Radius) // before the commands: a user may paste those
 	return out
 }
 
-// worded returns lines with a word at the margin of the first, wrapped at width.
+// worded returns lines that are wrapped at width, with a word at the margin of the first line.
 func worded(word string, texts []string, width int) []string {
 	var out []string
 	for _, text := range texts {
@@ -47,7 +48,7 @@ func worded(word string, texts []string, width int) []string {
 	return out
 }
 
-// maxSeen is how many observations of a kind are shown.
+// maxSeen is the maximum number of observations of one kind to show.
 const maxSeen = 5
 
 // firstSeen returns the first observations as text.
@@ -59,7 +60,7 @@ func firstSeen(clues []probe.Clue) []string {
 	return out
 }
 
-// follows returns the consequences of a cause besides its evidence: bad answers by check, the most frequent first, then
+// follows returns a cause's consequences other than its evidence: bad answers by check, the most frequent first, then
 // the causes that follow from it.
 func follows(c probe.Cause) string {
 	var checks, causes []string

@@ -13,25 +13,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Changes shows the answers of repeated checks and tools (the session's watch): the first round completely, then only
-// what has changed. An answer without a status is a line of a tool's output, and its first word is its target.
+// Changes shows the answers of repeated checks and tools (the session's watch). It shows the first round completely,
+// then only changes. If an answer has no status, it is a line of a tool's output, and the line's first word is its
+// target.
 type Changes struct {
 	t      table
-	before []probe.Result // nil = no earlier round
+	before []probe.Result // nil if there was no earlier round
 	lost   bool           // the last round had no answer
 	last   time.Time      // when the last line was shown
-	rounds int            // since then
+	rounds int            // number of rounds since then
 }
 
-// quietFor is how long nothing may change before a line shows that the watch still runs.
+// quietFor is the time without changes after which a line shows that the watch still runs.
 const quietFor = time.Minute
 
 // NewChanges returns Changes before the first round.
 func NewChanges(colour bool) *Changes { return &Changes{t: table{paper: paper{colour: colour}}} }
 
-// Round compares the answers of a new round with the last one. It returns the lines to show, and whether anything
-// changed. lost is why the answers are incomplete, "" = complete. Missing answers of an incomplete round are unknown:
-// not gone, and not unchanged.
+// Round compares a new round's answers with those of the last round. It returns the lines to show, and whether anything
+// changed. lost is the reason why the answers are incomplete; "" = complete. If a round is incomplete, its missing
+// answers are unknown: they count neither as gone nor as unchanged.
 func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (text string, changed bool) {
 	var b strings.Builder
 	row := func(word string, status probe.Status, r probe.Result, saw string) {
@@ -66,7 +67,7 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 			row(string(is.Status), is.Status, is, is.Saw)
 		}
 	}
-	// A tool that fails without output does not prove that its lines are gone.
+	// If a tool fails without output, this does not prove that its lines are gone.
 	mute := slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status == probe.Fail }) &&
 		!slices.ContainsFunc(answers, isLine)
 	var kept []probe.Result
@@ -95,7 +96,7 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 // isLine reports whether a result is a line of a tool's output instead of a check's answer.
 func isLine(r probe.Result) bool { return r.Status == "" }
 
-// sorted returns answers in a fixed order: the order in which probes answer varies.
+// sorted returns answers in a fixed order, because the order in which probes answer varies.
 func sorted(of []probe.Result) []probe.Result {
 	out := slices.Clone(of)
 	slices.SortStableFunc(out, func(a, b probe.Result) int {
@@ -104,9 +105,10 @@ func sorted(of []probe.Result) []probe.Result {
 	return out
 }
 
-// paired returns the earlier version of each answer, nil = new, and the answers that are gone. Several answers may have
-// one key, such as lines with the same first word. Answers with the same meaning are paired first, then answers of
-// checks in order. Several changed lines with the same first word stay unpaired, because their order proves nothing.
+// paired returns the earlier version of each answer (nil = new answer), and the answers that are gone. Several answers
+// may have the same key, such as lines with the same first word. Answers with the same meaning are paired first, then
+// answers of checks in order. Several changed lines with the same first word are not paired, because their order proves
+// nothing.
 func paired(before, now []probe.Result) (was []*probe.Result, gone []probe.Result) {
 	question := func(r probe.Result) string {
 		return strings.Join([]string{r.Check, r.Target, r.From, fmt.Sprint(isLine(r))}, "|")
@@ -148,7 +150,7 @@ func paired(before, now []probe.Result) (was []*probe.Result, gone []probe.Resul
 	return was, gone
 }
 
-// meaning returns an answer's text without the parts that change on their own.
+// meaning returns an answer's text without the parts that always change.
 func meaning(r probe.Result) string {
 	if isLine(r) {
 		return lineMeaning(r.Saw)
@@ -156,8 +158,8 @@ func meaning(r probe.Result) string {
 	return sentenceMeaning(r.Saw)
 }
 
-// sentenceMeaning returns a sentence without its numbers: times, ages and counters grow on their own. It keeps
-// addresses, names with digits, and the 0 of a count, because none differs from some.
+// sentenceMeaning returns a sentence without its numbers, because times, ages and counters always grow. It keeps
+// addresses, names with digits, and a count of 0, because a change between zero and other counts matters.
 func sentenceMeaning(saw string) string {
 	words := strings.Fields(saw)
 	for i, word := range words {
@@ -186,9 +188,9 @@ func bare(word string) string {
 	})
 }
 
-// The parts of a tool's output that change on their own: times, ages and hours in the formats of the tools and of BIRD,
-// amounts of bytes, and counters or timers such as 3/240. A bare number stays: it may be an MTU, a metric, a process
-// ID, a restart count or a part of a container ID.
+// The parts of a tool's output that always change: times, ages and hours in the formats of the tools and of BIRD,
+// amounts of bytes, and counters or timers such as 3/240. A number without a unit is kept, because it may be an MTU, a
+// metric, a process ID, a restart count or a part of a container ID.
 var (
 	aTime   = regexp.MustCompile(`^(\d{1,9}(\.\d+)?(ns|us|µs|ms|s|m|h|d|w|y))+$`)
 	anHour  = regexp.MustCompile(`^(\d{1,2}:\d\d(:\d\d(\.\d+)?)?|\d{4}-\d\d-\d\d):?$`)
@@ -198,15 +200,15 @@ var (
 	aCount  = regexp.MustCompile(`([1-9][\d.]*|0\.\d+)[a-zA-Zµ]*`)
 )
 
-// moves are the words after a number that changes on its own: units, and the types of DNS records, which follow the
-// record's time to live.
+// moves are the words after a number that always changes: units, and the types of DNS records, which follow a record's
+// time to live.
 var moves = []string{
 	"ns", "us", "µs", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "days", "kB", "MB", "GB", "KiB",
 	"MiB", "GiB",
 	"A", "AAAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT",
 }
 
-// lineMeaning returns a line of a tool without the parts that change on their own.
+// lineMeaning returns a line of a tool's output without the parts that always change.
 func lineMeaning(line string) string {
 	words := strings.Fields(line)
 	after := ""

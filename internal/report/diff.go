@@ -18,11 +18,11 @@ import (
 type Change struct {
 	Kind   string       `json:"kind"` // worse, better, appeared, vanished, followup or fact
 	Check  string       `json:"check"`
-	Target string       `json:"target,omitempty"` // its name in the second run, or in the only run that has it
-	Pod    string       `json:"pod,omitempty"`    // the workload pod whose network the check ran in
+	Target string       `json:"target,omitempty"` // the target's name in the second run, or in the only run that has it
+	Pod    string       `json:"pod,omitempty"`    // the workload pod in whose network the check ran
 	Was    probe.Status `json:"was,omitempty"`    // "" = the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" = the second run has no answer
-	Saw    string       `json:"saw,omitempty"`    // the second run's observation, or that of the only run with it
+	Saw    string       `json:"saw,omitempty"`    // the observation in the second run, or in the only run that has one
 	Fact   probe.Fact   `json:"fact,omitempty"`   // in changes of kind fact
 	From   any          `json:"from,omitempty"`
 	To     any          `json:"to,omitempty"`
@@ -34,7 +34,7 @@ const (
 	changeBetter   = "better"
 	changeAppeared = "appeared" // answered by the second run only, and not bad
 	changeVanished = "vanished" // answered by the first run only
-	changeFollowUp = "followup" // a follow-up check that only one run made
+	changeFollowUp = "followup" // a follow-up check that only one run did
 	changeFact     = "fact"     // the same status, but a fact differs
 )
 
@@ -50,7 +50,7 @@ type Difference struct {
 	Changes []Change `json:"changes"`
 	Same    int      `json:"same"` // answers with the same status
 
-	short bool // the second run lacks answers that it should have
+	short bool // answers that the second run should have are missing
 }
 
 // Side is one of the two runs.
@@ -58,7 +58,7 @@ type Side struct {
 	Name    string         `json:"name"` // the file, or the node
 	Node    string         `json:"node"`
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
-	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
+	Time    time.Time      `json:"time,omitzero"` // start time, by the client's clock
 	Verdict string         `json:"verdict,omitempty"`
 	Lacks   string         `json:"lacks,omitempty"` // why the run is incomplete
 }
@@ -66,9 +66,9 @@ type Side struct {
 // Worse reports whether any result of the second run is worse.
 func (d Difference) Worse() bool { return d.has(changeWorse) }
 
-// Short reports whether the second run has too few answers to be called "no worse": it lacks answers of the first run,
-// was interrupted, or could not run all checks. Different targets of two nodes do not count, nor does a check that both
-// runs lack.
+// Short reports whether the second run has too few answers to be called "no worse": it lacks answers that the first run
+// has, was interrupted, or could not run all checks. It does not count different targets on two nodes, or checks that
+// both runs lack.
 func (d Difference) Short() bool {
 	unasked := d.B.Verdict == WordIncomplete && (d.A.Node == d.B.Node || d.A.Verdict != WordIncomplete)
 	return d.B.Lacks != "" || unasked || d.short
@@ -78,9 +78,9 @@ func (d Difference) has(kind string) bool {
 	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == kind })
 }
 
-// Diff compares two runs, of one node or of two. It pairs answers about the same target. It pairs a check's other
-// answers by kind of target, using the worst answer of each kind: pods get new names, and two nodes are each other's
-// peers.
+// Diff compares two runs over one node or two nodes. It pairs answers about the same target. It pairs a check's other
+// answers by the kind of target, using the worst answer of each kind, because pods get new names, and two nodes are
+// each other's peers.
 func Diff(nameA string, a Run, nameB string, b Run) Difference {
 	d := Difference{V: probe.Version, Kind: KindDiff, A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
 	left, right := answersIn(a), answersIn(b)
@@ -151,7 +151,7 @@ func answersIn(run Run) []probe.Result {
 	return out
 }
 
-// followUps returns the follow-up checks of a run that the other run did not make.
+// followUps returns a run's follow-up checks that the other run did not do.
 func followUps(run, other Run) []string {
 	var out []string
 	for _, ev := range run.Events {
@@ -165,7 +165,8 @@ func followUps(run, other Run) []string {
 	})
 }
 
-// key identifies answers to compare. It lacks the name of the pod that the check ran in: that changes.
+// key returns a key for answers to compare. It does not contain the name of the pod in which the check ran, because
+// that name changes.
 func key(r probe.Result, target string) string {
 	return fmt.Sprintf("%s|%s|%v", r.Check, target, r.From != "")
 }
@@ -227,7 +228,7 @@ func worst(of []probe.Result) *probe.Result {
 	return &out
 }
 
-// badness orders statuses. ok and info are equal: neither needs action.
+// badness returns the rank of a status. ok and info are equal, because neither needs action.
 func badness(s probe.Status) int {
 	if s == probe.OK {
 		s = probe.Info
@@ -286,8 +287,8 @@ func sortedFacts(f probe.Facts) []probe.Fact {
 	return out
 }
 
-// How far a number must change to be reported. Ages always grow. One slow packet means nothing, but a tenfold duration
-// does, if a user would notice it.
+// The minimum change of a number that is reported. Ages always grow. One slow packet is not significant, but a duration
+// that is ten times as long is, if a user would notice it.
 const (
 	farther = 2
 	slower  = 10
@@ -311,10 +312,10 @@ func notable(name probe.Fact, was, is any) bool {
 	case string, bool:
 		return was != is
 	}
-	return false // lists and maps: the sentence reflects their differences
+	return false // for lists and maps, the sentence already shows the differences
 }
 
-// maxRows is how many changes of a kind a table shows.
+// maxRows is the maximum number of changes of one kind that a table shows.
 const maxRows = 12
 
 // DiffFormats lists the output formats of a Difference.

@@ -9,17 +9,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// otherTargets are the checks with good answers in both runs about targets that only one run has.
+// otherTargets is the kind for checks with good answers in both runs, about targets that only one run has.
 const otherTargets = "other targets"
 
-// rows writes the changes, then the number of each kind.
+// rows writes the changes, then the number of changes of each kind.
 func (d Difference) rows(b *strings.Builder) {
 	was := "was"
 	if d.A.Node != d.B.Node {
 		was = "on " + d.A.Node
 	}
 	counts := map[string]int{}
-	named := map[string][]string{} // good answers of one run only
+	named := map[string][]string{} // good answers that only one run has
 	head := "\n"
 	for _, c := range d.Changes {
 		counts[c.Kind]++

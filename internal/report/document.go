@@ -15,15 +15,15 @@ type document struct {
 	w       io.Writer
 	as      func(io.Writer, Document) error
 	run     string
-	begun   probe.Start // of the client's start event
+	begun   probe.Start // from the client's start event
 	started []Segment
 	results []Located
 	causes  []probe.Cause
 	log     []string
-	lines   []string // of the comparison with baseline nodes
+	lines   []string // lines of the comparison with baseline nodes
 }
 
-// whole returns the sink of a format that writes a complete run, of one node or of several.
+// whole returns the sink of a format that writes a complete run over one or several nodes.
 func whole(as func(io.Writer, Document) error, of func(io.Writer, Fleet) error) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
 		if o.Fleet {
@@ -55,11 +55,11 @@ type Document struct {
 	Version string `json:"version"` // of the program that found the causes
 	Run     string `json:"run"`     // the run's ID
 	Node    string `json:"node"`    // the examined node
-	// Cluster is the examined cluster, nil with --via local and in files of older versions.
+	// Cluster is the examined cluster. It is nil with --via local and in files from older versions.
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
-	Causes  []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
+	Causes  []probe.Cause `json:"causes"` // explanations of the bad results, the most likely first
 	Methods []Segment     `json:"ways"`
 	// the comparison with baseline nodes, in words; the results include their answers
 	Contrast []string  `json:"contrast,omitempty"`
@@ -67,22 +67,22 @@ type Document struct {
 	Log      []string  `json:"log,omitempty"` // log lines of the probes
 }
 
-// Segment is one way that was used: the program that answered, and whether its answer is complete.
+// Segment is one access method that was used: the program that answered, and whether its answer is complete.
 type Segment struct {
 	Method   string    `json:"way"`
-	Node     string    `json:"node,omitempty"`   // if it is not the examined node
+	Node     string    `json:"node,omitempty"`   // set if it is not the examined node
 	Version  string    `json:"version"`          // of the program that answered
-	Time     time.Time `json:"time,omitzero"`    // when it began, by the answering machine's clock
+	Time     time.Time `json:"time,omitzero"`    // start time, by the answering machine's clock
 	Access   []string  `json:"access,omitempty"` // the probe's actual privileges
 	Complete bool      `json:"complete"`         // its answer is complete
-	// Elapsed is how long it took to answer, by the same clock; 0 if it did not finish.
+	// Elapsed is the time that the answer took, by the same clock. It is 0 if the answer did not finish.
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 }
 
-// Located is a result with its way, and its node if that is not the examined one.
+// Located is a result with its access method and, if it is not the examined node, its node.
 type Located struct {
-	Method string `json:"way"`            // by which it came
-	Node   string `json:"node,omitempty"` // of a peer
+	Method string `json:"way"`            // the access method of the result
+	Node   string `json:"node,omitempty"` // set for a peer's result
 	probe.Result
 }
 
@@ -91,7 +91,7 @@ func (d *document) Event(ev probe.Event) error {
 	case probe.EventRun:
 		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
-		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams only this event has it
+		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams only this event has the ID
 		d.started = append(d.started, Segment{Method: ev.Method, Node: ev.Node, Version: ev.Start.Version,
 			Time:   ev.Start.Time,
 			Access: ev.Start.Access})
@@ -168,7 +168,8 @@ func (d Document) methods() []string {
 	return out
 }
 
-// began returns when the run began. Files of older versions have it only in their first way; zero if unknown.
+// began returns when the run began, or zero if that is unknown. Files from older versions have this time only in the
+// first segment.
 func (d Document) began() time.Time {
 	first := d.Time
 	if !first.IsZero() {

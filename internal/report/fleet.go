@@ -35,12 +35,12 @@ type FleetNode struct {
 	*probe.Verdict
 	Causes  []probe.Cause `json:"causes"`
 	Results []Located     `json:"results"`                // the answers that are fail, warn or unknown
-	More    int           `json:"more_results,omitempty"` // how many more were dropped
-	Methods []string      `json:"ways"`                   // by which it answered
+	More    int           `json:"more_results,omitempty"` // number of further answers that were dropped
+	Methods []string      `json:"ways"`                   // access methods by which it answered
 }
 
-// maxOfNode is how many bad answers of a node are kept. A node with only bad answers must not use the memory of
-// thousands of nodes.
+// maxOfNode is the maximum number of a node's bad answers to keep. A node with only bad answers must not use as much
+// memory as thousands of nodes.
 const maxOfNode = 200
 
 // fleet collects the events of a run over several nodes, and passes them on once the fleet's verdict is known.
@@ -57,7 +57,7 @@ func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {
 }
 
 func (f *fleet) Event(ev probe.Event) error {
-	if ev.For != "" { // of a baseline node: causes and their evidence say what follows
+	if ev.For != "" { // the event is from a baseline node: the causes and their evidence show what follows from it
 		return nil
 	}
 	switch ev.Type {
@@ -97,7 +97,7 @@ func (f *fleet) Event(ev probe.Event) error {
 	return nil
 }
 
-// zoneOf returns the zone among a node's attributes, "" if it has none.
+// zoneOf returns the zone from a node's attributes, or "" if there is none.
 func zoneOf(attributes []string) string {
 	for _, pair := range attributes {
 		if zone, is := strings.CutPrefix(pair, "zone="); is {
@@ -137,7 +137,7 @@ func (f Fleet) unasked() int {
 	return count
 }
 
-// CollectFleet returns a sink that sets to once the verdict of a run over several nodes has arrived.
+// CollectFleet returns a sink. Once the verdict of a run over several nodes has arrived, the sink stores the run in to.
 func CollectFleet(to *Fleet) Sink {
 	return newFleet(nil, func(_ io.Writer, all Fleet) error { *to = all; return nil })
 }
@@ -145,10 +145,10 @@ func CollectFleet(to *Fleet) Sink {
 // collectEach turns each node of a fleet into a document.
 type collectEach struct {
 	all *[]Document
-	now Sink // of the node that the present events are about
+	now Sink // sink for the node that the current events are about
 }
 
-// CollectEach returns a sink that appends the run of each node of a fleet to all.
+// CollectEach returns a sink that appends the run of each node in a fleet to all.
 func CollectEach(all *[]Document) Sink { return &collectEach{all: all} }
 
 func (c *collectEach) Event(ev probe.Event) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// blocks returns the groups to show together. A group with a cause is a block. Groups without a cause that have the
-// same nodes are one block, at the place of the first.
+// blocks returns the groups to show together. A group with a cause is a block. Groups that have no cause and the same
+// nodes are one block, at the place of the first such group.
 func blocks(groups []probe.Group) [][]probe.Group {
 	var out [][]probe.Group
 	for _, g := range groups {
@@ -80,7 +80,7 @@ func place(g probe.Group) string {
 	return fmt.Sprintf("%d of %d nodes", len(g.Nodes), g.Of)
 }
 
-// at returns place for the inside of a sentence.
+// at returns place in the form for the middle of a sentence.
 func at(g probe.Group) string {
 	if len(g.Between) > 0 {
 		return place(g)

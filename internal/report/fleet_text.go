@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How many groups a table shows, and how many node names of a group.
+// The maximum number of groups in a table, and of node names in a group.
 const (
 	shownGroups = 5
 	shownNodes  = 8
@@ -25,7 +25,7 @@ type fleetTable struct {
 	all  Fleet
 }
 
-// newFleetTable returns the sink of a fleet's table. A wide one has a line for each node.
+// newFleetTable returns the sink for a fleet's table. A wide table has a line for each node.
 func newFleetTable(w io.Writer, o Options, wide bool) Sink {
 	return newFleet(w, func(w io.Writer, all Fleet) error {
 		t := fleetTable{paper{o.Colour, o.Width}, wide, all}
@@ -58,12 +58,13 @@ func (t *fleetTable) text() string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// screen returns the report of a group's example.
+// screen returns the report about a group's example.
 func (t *fleetTable) screen(c probe.Cause) screen {
 	return screen{Document: Document{Verdict: &probe.Verdict{}, Causes: []probe.Cause{c}}, paper: t.paper}
 }
 
-// block writes a block: the first with the full report of its example, the others with their evidence and fix.
+// block writes a block. The first block has the full report about its example. The others have only their evidence and
+// fix.
 func (t *fleetTable) block(b *strings.Builder, of []probe.Group, at int) {
 	s, g := t.screen(probe.Cause{}), of[0]
 	if at > 0 {
@@ -103,7 +104,7 @@ func (t *fleetTable) about(s screen, g probe.Group) []string {
 	return out
 }
 
-// particular is a property of a group besides its example.
+// particular is a property of a group other than its example.
 type particular struct{ word, text string }
 
 func particularsOf(g probe.Group) []particular {
@@ -127,7 +128,7 @@ func particularsOf(g probe.Group) []particular {
 	return out
 }
 
-// groupLines returns the lines about a group in a ticket, with those of its example.
+// groupLines returns the lines about a group in a ticket, including those about its example.
 func groupLines(g probe.Group, width int) []string {
 	var out []string
 	for _, p := range particularsOf(g) {
@@ -142,7 +143,7 @@ func groupLines(g probe.Group, width int) []string {
 	return out
 }
 
-// firstNodes returns the first names, and the number of the others.
+// firstNodes returns the first names and the number of the other names.
 func firstNodes(names []string) string {
 	text := strings.Join(names[:min(len(names), shownNodes)], ", ")
 	if n := len(names) - shownNodes; n > 0 {
@@ -151,7 +152,7 @@ func firstNodes(names []string) string {
 	return text
 }
 
-// witnesses returns the nodes that observe a fault of a group's nodes, and the failed check.
+// witnesses returns the nodes that observe a fault on a group's nodes, and the failed check.
 func witnesses(g probe.Group) string {
 	var nodes, causes []string
 	for _, w := range g.Witnesses {
@@ -209,7 +210,7 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 	}
 }
 
-// fleetVerdict writes the last line: the number of nodes with each verdict, and the first group again.
+// fleetVerdict writes the last line, which has the number of nodes with each verdict and repeats the first group.
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
 	how := ""
@@ -235,7 +236,7 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	}
 }
 
-// leads returns the first group, and the number of the others.
+// leads returns the first group and the number of the other groups.
 func (f Fleet) leads() string {
 	if len(f.Groups) == 0 {
 		return ""
@@ -247,7 +248,7 @@ func (f Fleet) leads() string {
 	return printable(title(all[0]...)) + more + "; "
 }
 
-// affected returns the nodes with only symptoms of other nodes' faults, each with one such faulty node.
+// affected returns the nodes that have only symptoms of other nodes' faults, each with one of these faulty nodes.
 func (f Fleet) affected() map[string]string {
 	out := map[string]string{}
 	for _, g := range f.Groups {
@@ -281,13 +282,13 @@ func (f Fleet) count() string {
 	return strings.Join(parts, ", ")
 }
 
-// stateWords are the forms of verdicts in a sentence, where they differ from the verdict.
+// stateWords are the forms of verdicts in a sentence, if they differ from the verdict.
 var stateWords = map[string]string{
 	WordFault: "faulty", WordWarnings: "with warnings", wordAffected: "affected by another node's fault",
 }
 
 // counts returns the number of nodes with each verdict, worst first. Affected nodes have their own count after the
-// faults: otherwise one dead node would look like thousands of faults.
+// faults. Otherwise one dead node would look like thousands of faults.
 func (f Fleet) counts(affected map[string]string) []page.Count {
 	var out []page.Count
 	add := func(n int, word string) {
@@ -308,7 +309,7 @@ func (f Fleet) counts(affected map[string]string) []page.Count {
 	return out
 }
 
-// wordAffected replaces a node's fault if all of its symptoms follow from another node.
+// wordAffected replaces the verdict fault if all of a node's symptoms follow from another node.
 const wordAffected = "affected"
 
 // word returns a node's verdict for people.

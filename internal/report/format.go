@@ -11,15 +11,15 @@ import (
 type Format struct {
 	Name string
 	For  string // its purpose, in a few words
-	// Expr is an example of the expression that must follow the name and '='. A format without one can be written to
-	// a file, FORMAT=FILE.
+	// Expr is an example of the expression that must follow the name and '='. A format that does not take an expression
+	// can be written to a file, FORMAT=FILE.
 	Expr  string
 	Lives bool // written as answers arrive; other formats are written with the verdict
 	Many  bool // several reports can follow one another
 	Bytes bool // binary, for programs: not cleaned for a terminal
-	// Joined writes several reports as one document, nil if the format cannot.
+	// Joined writes several reports as one document. It is nil if the format does not support that.
 	Joined func(w io.Writer, all []Document) error
-	// Sink returns its writer; nil in the list of a verb that writes the format itself.
+	// Sink returns the format's sink. It is nil in the list of a verb that writes the format itself.
 	Sink func(w io.Writer, o Options) (Sink, error)
 }
 
@@ -28,8 +28,8 @@ type Options struct {
 	Colour bool   // for terminals
 	Width  int    // of the terminal, in columns; 0 = not a terminal
 	Expr   string // for a format with an expression
-	Fleet  bool   // the events are of several nodes
-	// Family returns the family of a check, the group in a wide table; nil if unknown.
+	Fleet  bool   // the events are about several nodes
+	// Family returns a check's family, which is the group in a wide table; nil = families are unknown.
 	Family func(check string) string
 }
 
@@ -60,7 +60,7 @@ func Find(formats []Format, name string) (Format, error) {
 	return formats[i], nil
 }
 
-// Spelled lists formats as users type them: those that take an expression end with '='.
+// Spelled lists formats as users type them. Formats that take an expression end with '='.
 func Spelled(formats []Format) []string {
 	var out []string
 	for _, f := range formats {
@@ -73,7 +73,7 @@ func Spelled(formats []Format) []string {
 	return out
 }
 
-// New returns the sink of a format that takes no expression, writing to w. Colour is for
+// New returns the sink, writing to w, of a format that does not take an expression. Colour is for
 // terminals.
 func New(format string, w io.Writer, colour bool) (Sink, error) {
 	f, err := Find(Formats(), format)

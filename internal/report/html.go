@@ -13,10 +13,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// writeHTML writes a run of one node as a page.
+// writeHTML writes a single-node run as a page.
 func writeHTML(w io.Writer, d Document) error { return page.Write(w, d.page()) }
 
-// ReadPage returns the page of a run that was saved as JSON, of one node or of several.
+// ReadPage returns the page of a run over one or several nodes that was saved as JSON.
 func ReadPage(b []byte) (page.Page, error) {
 	if documentKind(b) == KindFleet {
 		var f Fleet
@@ -67,7 +67,7 @@ func (d Document) page() page.Page {
 	return p
 }
 
-// leads returns the first cause, or the text in its place.
+// leads returns the first cause, or the text that replaces it.
 func (d Document) leads() string {
 	switch {
 	case len(d.Causes) > 1:
@@ -88,7 +88,7 @@ func heading(c probe.Cause) string { return cmp.Or(c.Title, c.Says, c.ID) }
 // causeName returns a cause's ID with its subject.
 func causeName(c probe.Cause) string { return strings.TrimSpace(c.ID + " " + c.About) }
 
-// notes returns what a reader must know besides the causes.
+// notes returns what a reader must know in addition to the causes.
 func (d Document) notes() []string {
 	var out []string
 	if len(d.Causes) > 0 && len(d.Unexplained) > 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How much of a fleet its page shows without the list of nodes, which is complete.
+// Limits for what a fleet's page shows, except for the list of nodes, which is complete.
 const (
 	pageGroups = 20
-	pageNames  = 100 // of the nodes of a group
+	pageNames  = 100 // names of a group's nodes
 	pageSeen   = 12  // answers of a node
 )
 
@@ -53,7 +53,7 @@ func (f Fleet) page() page.Page {
 	return p
 }
 
-// says returns the verdict in one sentence, "" without a group.
+// says returns the verdict in one sentence, or "" if there is no group.
 func (f Fleet) says() string {
 	if len(f.Groups) == 0 {
 		return ""
@@ -61,7 +61,7 @@ func (f Fleet) says() string {
 	return at(f.Groups[0]) + ": " + strings.TrimSuffix(f.leads(), "; ")
 }
 
-// notes returns why the run did not finish, and how many nodes had no probe.
+// notes returns why the run did not finish, and the number of nodes without a probe.
 func (f Fleet) notes() []string {
 	out := slices.Clone(f.Log)
 	switch alone := f.unasked(); alone {
@@ -121,7 +121,7 @@ func groupPage(g probe.Group) page.Cause {
 	return out
 }
 
-// page returns a node's entry among others.
+// page returns a node's entry in a page about several nodes.
 func (n FleetNode) page(affected map[string]string) page.Node {
 	out := page.Node{Name: n.Node, Zone: n.Zone, Word: n.word(affected)}
 	var says []string
@@ -144,7 +144,7 @@ func (n FleetNode) page(affected map[string]string) page.Node {
 	return out
 }
 
-// sessionsDown returns the sessions of all nodes that are down.
+// sessionsDown returns all nodes' sessions that are down.
 func (f Fleet) sessionsDown() *page.Topology {
 	t := &page.Topology{}
 	for _, n := range f.Nodes {

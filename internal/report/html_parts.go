@@ -11,13 +11,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The check of BGP sessions with its facts, and limits of the page.
+// The check for BGP sessions with its facts, and limits for the page.
 const (
 	checkSession               = "bgp-session"
 	factBGPState    probe.Fact = "bgp_state"
 	factFamily      probe.Fact = "family"
 	bgpEstablished             = "Established"
-	shownSlow                  = 12                    // bars of the slowest answers
+	shownSlow                  = 12                    // number of bars for the slowest answers
 	slowEnough                 = 20 * time.Millisecond // shorter answers have no bar
 	clockDifference            = time.Second           // a smaller difference between two clocks is not mentioned
 )
@@ -46,7 +46,8 @@ func (d Document) sessions() *page.Topology {
 	return t
 }
 
-// timeline returns when each way was used. If the clocks of the machines differ, a bar begins with the run.
+// timeline returns when each access method was used. If the machines' clocks differ, a bar starts at the beginning of
+// the run.
 func (d Document) timeline() *page.Timeline {
 	began := d.began()
 	out := &page.Timeline{Total: d.Elapsed}
@@ -115,7 +116,7 @@ func (d Difference) page() page.Page {
 	return p
 }
 
-// facts returns what is known of one of the two runs.
+// facts returns what is known about one of the two runs.
 func (s Side) facts(letter string) []page.Fact {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {

@@ -11,7 +11,8 @@ import (
 
 func writeJSON(w io.Writer, d any) error { return WriteJSON(w, "  ", d) }
 
-// WriteJSON writes a value as readable JSON. No text in it can steer a terminal. Without indent it is one line.
+// WriteJSON writes a value as readable JSON. No text in the JSON can control a terminal. Without indent, the JSON is on
+// one line.
 func WriteJSON(w io.Writer, indent string, v any) error {
 	enc := json.NewEncoder(escaping{w})
 	enc.SetIndent("", indent)
@@ -24,7 +25,7 @@ func WriteJSON(w io.Writer, indent string, v any) error {
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(b []byte) (int, error) {
-	const piece = 64 << 10 // about how much is buffered
+	const piece = 64 << 10 // approximate size of the buffer
 	var out []byte
 	for at, size := 0, 0; at < len(b); at += size {
 		var r rune

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The part of JUnit that all readers support: the elements of Jenkins' schema (junit-10.xsd of its xUnit plugin), in
-// its order. GitLab, GitHub's actions and Go's readers accept them.
+// The part of JUnit that all readers support: the elements of Jenkins' schema (junit-10.xsd in its xUnit plugin), in
+// the schema's order. GitLab, GitHub's actions and Go's readers accept them.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -59,7 +59,7 @@ type (
 	}
 )
 
-// caseVerdict is the case of an unhealthy run without a bad check: the answer is missing, or only other nodes saw the
+// caseVerdict is the case for an unhealthy run without a bad check: the answer is missing, or only other nodes saw the
 // fault.
 const caseVerdict = "verdict"
 
@@ -85,7 +85,7 @@ func writeJUnits(w io.Writer, all []Document) error {
 }
 
 // junitSuite returns a suite with a case for each check and target. fail becomes a failure, unknown an error, skip
-// skipped. A warning passes with a note, unless --fail-on is warn. Peers' answers about themselves are not cases.
+// skipped. A warning passes with a note, unless --fail-on is warn. Peers' answers about themselves do not become cases.
 func (d Document) junitSuite() junitSuite {
 	suite := junitSuite{
 		Name: printable(d.Node), Hostname: printable(d.Node), Time: seconds(d.Elapsed),
@@ -137,8 +137,8 @@ func (d Document) junitSuite() junitSuite {
 	return suite
 }
 
-// junitCases returns the answers about the node, one case per name. Answers of several access methods may share a name:
-// the worst answer becomes the case, and the other answers follow in its text.
+// junitCases returns the answers about the node, one case per name. If the answers from several access methods share a
+// name, the worst answer becomes the case, and its text contains the other answers.
 func (d Document) junitCases() []junitCase {
 	var names []string
 	answers := map[string][]Located{}

@@ -13,11 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// A valid field that this run lacks prints an empty text: a healthy node has no causes. An invalid field is a typo, and
-// is rejected before the run begins.
+// If a field is valid but this run does not have it, an empty text is printed: for example, a healthy node has no
+// causes. An invalid field is a typo, and is rejected before the run begins.
 
 // knownFields rejects a path with a field that no report has. Below facts any name is valid, because checks choose
-// them.
+// these names.
 func knownFields(path []string) error {
 	have := append(fieldsOf(reflect.TypeFor[Document](), nil), fieldsOf(reflect.TypeFor[Fleet](), nil)...)
 	for _, name := range path {

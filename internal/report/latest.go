@@ -10,24 +10,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Latest keeps the latest answers to each check in a session, from the node and from other nodes about it. A report
-// during a session must not mix old and new answers.
+// Latest keeps the latest answers to each check in a session, both the node's own and those from other nodes about it.
+// A report during a session must not mix old and new answers.
 //
-// An asked event begins a round. It drops all earlier answers to the same checks, for every target, and the answers of
-// baseline nodes that were compared with them. The client's own results (the access method, incomplete answers), and
-// other checks, keep only their newest round. A requested check without a complete answer becomes unknown: it loses its
-// old answer, but does not disappear.
+// An asked event begins a round. It drops all earlier answers to the same checks, for every target, together with the
+// baseline nodes' answers that were compared with them. For the client's own results (the access method, incomplete
+// answers) and for other checks, only the newest round is kept. A requested check without a complete answer becomes
+// unknown: it loses its old answer, but does not disappear.
 type Latest struct {
 	Node string // the examined node
 
 	round     int
 	kept      []answer
 	newest    map[string]int // the round of the kept answers, by node and check
-	owed      []string       // checks requested of the node, without a complete answer since
+	owed      []string       // checks that were requested from the node and still have no complete answer
 	streams   []*streamed
 	logs      []probe.Event
 	version   string
-	requested probe.Start // of the last round, by the client
+	requested probe.Start // the client's start event for the last round
 }
 
 // answer is a result with its source.
@@ -37,7 +37,7 @@ type answer struct {
 	by    *streamed // nil = the client itself
 }
 
-// streamed is the last plan that a node answered by one way.
+// streamed is the last plan that a node answered by one access method.
 type streamed struct {
 	node, method string
 	start, end   probe.Event
@@ -45,7 +45,7 @@ type streamed struct {
 	answered     []string
 }
 
-// Add notes an event of the session. It ignores events about other nodes.
+// Add records an event of the session. It ignores events about other nodes.
 func (l *Latest) Add(ev probe.Event) {
 	if ev.Node != l.Node && ev.For != l.Node {
 		return
@@ -72,7 +72,7 @@ func (l *Latest) Add(ev probe.Event) {
 	}
 }
 
-// maxLogs bounds the probes' log lines that are kept of a round and of the tool calls after it.
+// maxLogs is the maximum number of the probes' log lines to keep for a round and the tool calls after it.
 const maxLogs = 1000
 
 // begin starts a new round.
@@ -117,7 +117,7 @@ func (l *Latest) result(ev probe.Event) {
 	if l.newest == nil {
 		l.newest = map[string]int{}
 	}
-	if l.newest[of] < l.round { // once a round: a check may have very many answers
+	if l.newest[of] < l.round { // once per round, because a check may have very many answers
 		l.newest[of] = l.round
 		l.drop(func(a answer) bool { return a.Node == ev.Node && a.Result.Check == ev.Result.Check })
 	}
@@ -131,7 +131,7 @@ func (l *Latest) result(ev probe.Event) {
 	l.kept = append(l.kept, a)
 }
 
-// Requested returns the checks that the node has answered or owes an answer to, in the order of the requests.
+// Requested returns the checks that the node has answered or must still answer, in the order of the requests.
 func (l *Latest) Requested() []string {
 	var out []string
 	add := func(id string) {
@@ -150,7 +150,7 @@ func (l *Latest) Requested() []string {
 	return out
 }
 
-// Answered returns the checks of Requested that have a complete answer other than unknown.
+// Answered returns those checks of Requested that have a complete answer other than unknown.
 func (l *Latest) Answered() []string {
 	return slices.DeleteFunc(l.Requested(), func(id string) bool {
 		answers, _ := l.Of(id)
@@ -159,7 +159,7 @@ func (l *Latest) Answered() []string {
 	})
 }
 
-// Of returns the node's latest answers to a check, and when the oldest of them arrived.
+// Of returns the node's latest answers to a check, and the time when the oldest of them arrived.
 func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
 	for _, a := range l.kept {
 		if a.Node == l.Node && a.Result.Check == check {
@@ -172,7 +172,7 @@ func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
 	return out, at
 }
 
-// Oldest returns when the oldest of the node's answers arrived, zero if it has none.
+// Oldest returns when the oldest of the node's answers arrived, or zero if there are no answers.
 func (l *Latest) Oldest() time.Time {
 	var at time.Time
 	for _, a := range l.kept {
@@ -183,7 +183,7 @@ func (l *Latest) Oldest() time.Time {
 	return at
 }
 
-// maxOwed is how many checks without a complete answer are named.
+// maxOwed is the maximum number of checks without a complete answer to name.
 const maxOwed = 5
 
 // Run returns the latest answers as one run without a verdict.
@@ -195,7 +195,7 @@ func (l *Latest) Run() Run {
 	}
 	unknown := false
 	for _, a := range l.kept {
-		// by a complete answer since then
+		// settled by a complete answer since then
 		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 &&
 			(a.round < l.round || !slices.Contains(notBelieved, a.Result.Facts.Str(probe.FactReason)))
 		if a.by != nil || settled {
@@ -235,8 +235,8 @@ func (l *Latest) Run() Run {
 	return run
 }
 
-// notBelieved lists why an answer with one result for each check is incomplete nevertheless. Only another request can
-// change that.
+// notBelieved lists the reasons why an answer is incomplete although it has a result for each check. Only another
+// request can change that.
 var notBelieved = []string{probe.ReasonUnrequested, probe.ReasonTooMuch, probe.ReasonNewer}
 
 // Took returns how long the current answers took.

@@ -17,31 +17,31 @@ import (
 // Run is a saved run.
 type Run struct {
 	Node    string // the examined node
-	Version string // of the program that saved it
+	Version string // version of the program that saved it
 	Events  []probe.Event
-	// Causes and Verdict are that program's conclusions, nil in a run that was cut.
+	// Causes and Verdict are that program's conclusions. They are nil if the run was cut off.
 	Causes  []probe.Cause
 	Verdict *probe.Verdict
-	// Lacks is why the run is incomplete, "" if it is not.
+	// Lacks is the reason why the run is incomplete, or "" if it is complete.
 	Lacks string
 }
 
-// maxRun bounds the size of a file, because its author may be hostile. A run with sessions to a thousand nodes has
-// a few MB.
+// maxRun is the maximum size of a file. The limit is needed because the file's author may be hostile. A run with
+// sessions to a thousand nodes has a few MB.
 const maxRun = 256 << 20
 
-// errNoRun is the error of a file that is not a saved run.
+// errNoRun is the error for a file that is not a saved run.
 var errNoRun = errors.New("is not a file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
 
-// Saved is the content of a file: a run, or from a session's transcript the latest answers of each node, each as a
-// run, and its commands.
+// Saved is the content of a file. The file contains a run, or a session's transcript. From a transcript, each node's
+// latest answers become a run, and the commands are kept.
 type Saved struct {
 	Runs  []Run
 	Deeds []Deed // nil = not a transcript
-	// Fleet is the start of a run over several nodes, nil for other files. Elapsed is that run's duration.
+	// Fleet is the start event of a run over several nodes. It is nil for other files. Elapsed is that run's duration.
 	Fleet   *probe.Start
 	Elapsed time.Duration
-	Cut     bool // it ends before the fleet's verdict, so nodes may be missing
+	Cut     bool // the file ends before the fleet's verdict, so nodes may be missing
 }
 
 // Load reads a file saved with -o ndjson, -o json or --transcript, and recognizes its format. It cleans all texts,
@@ -105,10 +105,11 @@ func loadRun(b []byte) (Run, error) {
 	return loadStream(b)
 }
 
-// maxHeld bounds a run in memory: twice the answers of a node, two baseline nodes and the API.
+// maxHeld is the maximum size of a run in memory: twice the answers of a node, of two baseline nodes and of the API.
 const maxHeld = 32 * probe.MaxHeld
 
-// readable rejects events of a newer client. A node's version rejects nothing, because the client has read its events.
+// readable rejects events from a newer client. It ignores a node's version, because the client has already read the
+// node's events.
 func readable(ev probe.Event) error {
 	if ev.Start != nil && ev.Type != probe.EventStart && ev.Start.V > probe.Version {
 		return newer(ev.Start.V)
@@ -154,7 +155,7 @@ func loadStream(b []byte) (Run, error) {
 	return run, nil
 }
 
-// Add notes an event. It keeps the saved conclusions separate from the results.
+// Add records an event. It keeps the saved conclusions separate from the results.
 func (run *Run) Add(ev probe.Event) {
 	switch ev.Type {
 	case probe.EventComparison:
@@ -178,7 +179,7 @@ func begun(node string, s probe.Start) probe.Event {
 	return probe.Event{Type: probe.EventRun, Node: node, Start: &s}
 }
 
-// begun returns the run's cluster and time. It is empty for files of older versions.
+// begun returns the run's cluster and time. They are empty in files from older versions.
 func (run Run) begun() probe.Start {
 	for _, ev := range run.Events {
 		if ev.Type == probe.EventRun {
@@ -188,7 +189,7 @@ func (run Run) begun() probe.Start {
 	return probe.Start{}
 }
 
-// loadDocument turns a document back into events. Their order is kept only within a way.
+// loadDocument turns a document back into events. The order of events is kept only within an access method.
 func loadDocument(b []byte) (Run, error) {
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
@@ -202,11 +203,11 @@ func loadDocument(b []byte) (Run, error) {
 		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run,
 			Time: d.Time, Cluster: d.Cluster}))
 	}
-	// The client's results about an access method precede the answers from this method, and do not belong to them.
+	// The client's results about an access method precede the answers from this method, but are not part of these answers.
 	of := func(s Segment, r Located) bool {
 		return r.Method == s.Method && r.Node == s.Node && r.Check != probe.CheckPlaced
 	}
-	begins, ends := map[int]Segment{}, map[int]Segment{} // by the number of a way's first and last result
+	begins, ends := map[int]Segment{}, map[int]Segment{} // by the index of the first and last result of an access method
 	for _, s := range d.Methods {
 		first := slices.IndexFunc(d.Results, func(r Located) bool { return of(s, r) })
 		last := first
@@ -215,7 +216,7 @@ func loadDocument(b []byte) (Run, error) {
 				last = i
 			}
 		}
-		if first < 0 { // it has no result, so it comes last
+		if first < 0 { // without a result, it comes last
 			continue
 		}
 		begins[first], ends[last] = s, s
@@ -241,7 +242,7 @@ func loadDocument(b []byte) (Run, error) {
 	return run, nil
 }
 
-// nodeOf returns a node's name; in the document "" is the examined node.
+// nodeOf returns a node's name. In the document, "" stands for the examined node.
 func (d Document) nodeOf(name string) string { return cmp.Or(name, d.Node) }
 
 func (d Document) start(s Segment) probe.Event {
@@ -251,7 +252,7 @@ func (d Document) start(s Segment) probe.Event {
 	}}
 }
 
-// end returns the end event of a way, none if its answer is incomplete.
+// end returns an access method's end event, or none if the answer is incomplete.
 func (d Document) end(s Segment) []probe.Event {
 	if !s.Complete {
 		return nil

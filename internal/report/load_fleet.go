@@ -11,11 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxFleetHeld bounds the answers of all nodes in memory. About 20,000 nodes need most of it.
+// maxFleetHeld is the maximum size of all nodes' answers in memory. About 20,000 nodes need most of it.
 const maxFleetHeld = 1 << 30
 
-// loadFleet reads a run over several nodes that was saved with -o ndjson. Each node becomes a run, under its displayed
-// name. is = false for other files.
+// loadFleet reads a run over several nodes that was saved with -o ndjson. Each node becomes a run under the node's
+// displayed name. is is false for other files.
 func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	if kind := documentKind(b); kind == KindFleet {
 		return saved, true, errors.New("is a JSON report of several nodes, which has only bad results: use -o ndjson")
@@ -47,10 +47,10 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 			saved.Fleet = ev.Start
 		case ev.Node == "" && ev.Type == probe.EventVerdict:
 			saved.Elapsed, whole = ev.Verdict.Elapsed, true
-		case ev.Node == "": // the groups, which are computed again
+		case ev.Node == "": // skip the groups, which are recomputed
 		default:
 			run := saved.runOf(cmp.Or(ev.For, ev.Node), at) // a baseline node's answers belong to the node compared with it
-			lost = lost || run.Verdict != nil               // it is in the file twice
+			lost = lost || run.Verdict != nil               // the node is in the file twice
 			ev.For = ""
 			run.Add(ev)
 			if lost {
@@ -73,7 +73,8 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	return saved, true, nil
 }
 
-// runOf returns a node's run, new if its displayed name is not known yet. at holds the index of each run.
+// runOf returns a node's run. If the displayed name is not known yet, it creates a new run. at holds the index of each
+// run.
 func (s *Saved) runOf(node string, at map[string]int) *Run {
 	name := probe.Line(node)
 	if _, known := at[name]; !known {
@@ -83,7 +84,7 @@ func (s *Saved) runOf(node string, at map[string]int) *Run {
 	return &s.Runs[at[name]]
 }
 
-// documentKind returns the kind of a JSON document, "" for anything else.
+// documentKind returns the kind of a JSON document, or "" for anything else.
 func documentKind(b []byte) string {
 	var first struct {
 		Kind string `json:"kind"`

@@ -16,8 +16,8 @@ import (
 const foldAt = 100
 
 // writeMarkdown writes a ticket: the verdict, each cause with its evidence and fix, the bad results, the names of good
-// checks, and how the node was checked. A node's texts are always code, so that they cannot act as a link, a mention or
-// a table.
+// checks, and how the node was checked. A node's texts are always formatted as code, so they cannot act as a link, a
+// mention or a table.
 func writeMarkdown(w io.Writer, d Document) error {
 	var b strings.Builder
 	named := map[probe.Status][]string{} // checks by status, in order
@@ -60,7 +60,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 	return err
 }
 
-// markdownFix writes the commands of a fix: first the read-only commands, then the commands that change something.
+// markdownFix writes a fix's commands: first the read-only commands, then the commands that change something.
 func markdownFix(b *strings.Builder, fix probe.Fix) {
 	check, change := steps(fix)
 	if len(check) > 0 {
@@ -92,7 +92,7 @@ func fenceSteps(b *strings.Builder, commands []string) {
 	}
 }
 
-// badTable writes the results that get their own line, as many as fit.
+// badTable writes the results that get their own line. It writes as many as fit.
 func (d Document) badTable(b *strings.Builder) {
 	shown := map[string]int{}
 	for _, s := range probe.Statuses() {
@@ -132,7 +132,7 @@ func (d Document) placed() []probe.Result {
 	return out
 }
 
-// where returns the node's cluster and the time of the run, as far as they are known.
+// where returns the node's cluster and the time of the run, if they are known.
 func (d Document) where() string {
 	text := ""
 	if d.Cluster != nil {
@@ -144,7 +144,7 @@ func (d Document) where() string {
 	return text
 }
 
-// provenance returns the program, the run and the ways by which the node was checked.
+// provenance returns the program, the run and the access methods with which the node was checked.
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
 	if methods := d.methods(); len(methods) > 0 {
@@ -153,8 +153,8 @@ func (d Document) provenance() string {
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }
 
-// Code puts foreign text between backticks, more than the text has in a row. It does not change the text: a command
-// with different quotes would be a different command.
+// Code puts foreign text between backticks. It uses more backticks than the text has in a row. It does not change the
+// text, because a command with different quotes would be a different command.
 func Code(text string) string {
 	text = strings.TrimSpace(printable(text))
 	mark := "`"
@@ -175,15 +175,15 @@ func codes(texts []string) string {
 	return strings.Join(out, ", ")
 }
 
-// cell returns code for a table, where a bar ends the cell even between backticks.
+// cell returns code for a table. In a table, a bar ends the cell even between backticks.
 func cell(text string) string { return strings.ReplaceAll(Code(text), "|", `\|`) }
 
-// fence writes lines as a code block that no line can end.
+// fence writes lines as a code block. None of the lines can end the block.
 func fence(b *strings.Builder, language string, lines []string) {
 	mark := "```"
 	var body strings.Builder
 	for _, line := range lines {
-		line = printable(line) // first: a removed character may have separated two backticks
+		line = printable(line) // clean first: a removed character may have separated two backticks
 		for strings.Contains(line, mark) {
 			mark += "`"
 		}
@@ -192,7 +192,8 @@ func fence(b *strings.Builder, language string, lines []string) {
 	fmt.Fprintf(b, "%s%s\n%s%s\n", mark, language, body.String(), mark)
 }
 
-// Fence returns a text as a code block of Markdown that no line can end. It wraps long lines at spaces.
+// Fence returns a text as a Markdown code block. None of the text's lines can end the block. It wraps long lines at
+// spaces.
 func Fence(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

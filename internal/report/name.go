@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// writeNames writes cause/ID for each cause, likeliest first, then check/ID for each check with a fail, unknown or warn
-// about the node, worst first, each once. It writes no lines for a healthy node.
+// writeNames writes cause/ID for each cause, the most likely first. Then it writes check/ID once for each check with a
+// fail, unknown or warn about the node, worst first. For a healthy node it writes no lines.
 func writeNames(w io.Writer, d Document) error {
 	var out []string
 	add := func(line string) {

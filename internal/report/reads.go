@@ -9,7 +9,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// readers lists programs that only read, with any arguments.
+// readers lists programs that only read, whatever their arguments are.
 var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", "dig", "dirname", "du",
 	"echo", "egrep", "false", "file", "findmnt", "free", "getcap", "getenforce", "getent", "grep", "head", "id", "iostat",
 	"ip6tables-legacy-save", "ip6tables-nft-save", "ip6tables-save", "iptables-legacy-save", "iptables-nft-save",
@@ -22,8 +22,8 @@ var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", 
 var rulesChanged = []string{"-A", "-D", "-I", "-R", "-F", "-Z", "-N", "-X", "-P", "-E", "--a", "--d", "--i", "--f",
 	"--z", "--r", "--p"}
 
-// readersUnless lists read-only programs. They may write if an argument is one of these words, or begins with one of
-// these long options.
+// readersUnless lists programs that only read, unless an argument is one of these words or begins with one of these
+// long options.
 var readersUnless = map[string][]string{
 	"bridge":    {"add", "del", "delete", "set", "replace", "flush", "append", "-b", "-batch"},
 	"conntrack": {"-D", "--delete", "-F", "--flush", "-I", "-U", "--update", "--create"},
@@ -81,11 +81,11 @@ var readersWith = map[string][]string{
 	"wg":              {"show"},
 }
 
-// valued lists options with a value in the next word, for the programs of readersWith.
+// valued lists options whose value is in the next word, for the programs in readersWith.
 var valued = []string{"-n", "--namespace", "-l", "-c", "-o", "-s", "-p", "-t", "--node", "--checks", "--context"}
 
-// readsOnly reports whether a shell command changes nothing: every program that it starts, also by ssh, sudo or kubectl
-// exec, is known to read only. A command that the shell cannot parse counts as a change.
+// readsOnly reports whether a shell command changes nothing: every program that it starts, also through ssh, sudo or
+// kubectl exec, is known to read only. If the shell parser cannot parse a command, it counts as a change.
 func readsOnly(command string) bool {
 	file, err := syntax.NewParser().Parse(strings.NewReader(command), "")
 	if err != nil {
@@ -107,7 +107,7 @@ func readsOnly(command string) bool {
 	return reads
 }
 
-// texts returns words without their quotes. It leaves expansions of the shell as written.
+// texts returns words without their quotes. It does not change shell expansions.
 func texts(words []*syntax.Word) []string {
 	var out []string
 	for _, w := range words {
@@ -135,7 +135,7 @@ func texts(words []*syntax.Word) []string {
 	return out
 }
 
-// wordsRead reports whether a program with its arguments reads only.
+// wordsRead reports whether a program with these arguments only reads.
 func wordsRead(words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -165,7 +165,7 @@ func wordsRead(words []string) bool {
 	})
 }
 
-// startsAnother reports whether a program starts the one in its arguments, and whether that only reads.
+// startsAnother reports whether a program starts the program in its arguments, and whether that program only reads.
 func startsAnother(name string, args []string) (reads, starts bool) {
 	switch name {
 	case "sudo", "timeout", "nice", "watch", "time":
@@ -177,7 +177,7 @@ func startsAnother(name string, args []string) (reads, starts bool) {
 	case "ssh":
 		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 			if !slices.Contains(sshValued, args[0]) {
-				return false, true // a flag, or an option with its value in one word: the next may be the host
+				return false, true // a flag, or an option with its value in one word: the next word may be the host
 			}
 			args = args[min(2, len(args)):]
 		}
@@ -255,7 +255,7 @@ func allBegin(args []string, with ...string) bool {
 // printsLines matches scripts of sed that only print, by line number or by match.
 var printsLines = regexp.MustCompile(`^(?:/[^/]*/|\d+|\$)(?:,(?:/[^/]*/|\d+|\$))?p$`)
 
-// sshValued lists the options of ssh with a value in the next word.
+// sshValued lists ssh's options whose value is in the next word.
 var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}
 
 // ipReads reports whether an ip command only reads. ip accepts abbreviated verbs, so this lists the verbs that read.
@@ -274,10 +274,10 @@ func ipReads(args []string) bool {
 	return len(words) < 2 || slices.Contains([]string{"show", "list", "ls", "get", "count", "identify", "pids"}, words[1])
 }
 
-// curlShort matches short curl options that send or write, alone or combined in one word.
+// curlShort matches curl's short options that send or write, alone or combined in one word.
 var curlShort = regexp.MustCompile(`^-[a-zA-Z0-9]*[XdTFOK]`)
 
-// curlWrites reports whether curl sends more than a GET or writes a file.
+// curlWrites reports whether a curl command sends more than a GET or writes a file.
 func curlWrites(args []string) bool {
 	for i, a := range args {
 		if curlShort.MatchString(a) {

@@ -1,13 +1,13 @@
-// Package report turns the events of a run into reports: the screen for people, a document with the
-// verdict, or the stream itself.
+// Package report turns a run's events into reports: the screen for people, a document with the verdict, or the stream
+// itself.
 //
 //	events of a run (live, or from Load) -> Sink of a Format -> table, JSON, Markdown, JUnit, HTML, ...
 //	two runs -> Diff -> Difference -> WriteDiff
 //	a transcript -> Latest: the last answer to each check -> a run
 //
 // Formats is the entry point: it lists every format with its sink. A sink sees the same events, in
-// the same order, whether they are live or from a file. The package finds no causes (package
-// diagnose does) and opens no files (package output does).
+// the same order, whether they are live or from a file. The package does not find causes (package diagnose does) or
+// open files (package output does).
 package report
 
 import (
@@ -45,18 +45,18 @@ func ExitCodes() []ExitCode {
 		{ExitFault, "a fault was found"},
 		{ExitWarnings, "only warnings, with --fail-on warn"},
 		{ExitIncomplete, "incomplete: no verdict, because an answer is missing or you declined to place probes"},
-		{130, "interrupted by Ctrl-C, after cleaning up"},
-		{ExitPipe, "stdout was closed early (for example by head), after cleaning up"},
-		{143, "ended by SIGTERM, after cleaning up"},
+		{130, "interrupted by Ctrl-C; cleanup completed"},
+		{ExitPipe, "stdout was closed early (for example by head); cleanup completed"},
+		{143, "ended by SIGTERM; cleanup completed"},
 	}
 }
 
-// A Sink receives the events of a run as they arrive, the verdict last.
+// A Sink receives a run's events as they arrive. The verdict is the last event.
 type Sink interface {
 	Event(probe.Event) error
 }
 
-// SinkFunc is a Sink that is one function.
+// SinkFunc is a function that is a Sink.
 type SinkFunc func(probe.Event) error
 
 // Event calls the function.
@@ -66,8 +66,8 @@ func (f SinkFunc) Event(ev probe.Event) error { return f(ev) }
 type Tally struct {
 	began    time.Time
 	counts   probe.Counts
-	open     int // streams that began and have not ended
-	answered int // good or bad answers within streams, without the client's own results
+	open     int // number of streams that have begun but not ended
+	answered int // number of good or bad answers within streams, without the client's own results
 	proven   bool
 	broken   bool // a proven cause breaks traffic
 }
@@ -102,13 +102,13 @@ const (
 	WordFault      = "fault"
 )
 
-// The verdicts of preflight, besides incomplete.
+// The verdicts of preflight, in addition to incomplete.
 const (
 	WordReady    = "ready"
 	WordNotReady = "not ready"
 )
 
-// Interrupted is the text of an interrupted run.
+// Interrupted is the text for an interrupted run.
 const Interrupted = "the run was interrupted, so the results are incomplete"
 
 // Verdicts lists the verdicts of a run, best first, then those of preflight.
@@ -116,8 +116,9 @@ func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
-// Verdict returns the verdict. A fault outweighs missing answers, which outweigh warnings. A fault is observed on the
-// node, or proven by other nodes or by a cause that breaks traffic. failOnWarn gives warnings their own exit code.
+// Verdict returns the verdict. A fault outweighs missing answers, and missing answers outweigh warnings. A fault is
+// observed on the node, or proven by other nodes or by a cause that breaks traffic. If failOnWarn is set, warnings have
+// their own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
 		Strict: failOnWarn}
@@ -135,7 +136,7 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	return v
 }
 
-// summary returns "2 fail (bgp-session, pod-ping), 1 unknown (node-load), 40 ok".
+// summary returns a text such as "2 fail (bgp-session, pod-ping), 1 unknown (node-load), 40 ok".
 func summary(c probe.Counts, named map[probe.Status][]string) string {
 	var parts []string
 	for _, s := range probe.Statuses() {
@@ -154,8 +155,8 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// answers returns the number of answers in a summary, and of their checks: a check may have an answer for each target,
-// but a list of names has it once.
+// answers returns the number of answers in a summary and the number of their checks. A check may have an answer for
+// each target, but a list of names contains it only once.
 func answers(c probe.Counts, checks int) string {
 	text := plural(c.Total(), "answer")
 	if checks > 0 {
@@ -171,7 +172,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Head returns the subject of a report, as far as it is known:
+// Head returns the known parts of a report's subject:
 // worker-3 of prod-eu (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC.
 func Head(node string, c *probe.Cluster, at time.Time) string {
 	if c != nil {
@@ -183,7 +184,7 @@ func Head(node string, c *probe.Cluster, at time.Time) string {
 	return printable(node)
 }
 
-// appendNew appends a name, unless it is empty or already there.
+// appendNew appends a name, unless the name is empty or already in the list.
 func appendNew(seen []string, name string) []string {
 	if name == "" || slices.Contains(seen, name) {
 		return seen
@@ -191,7 +192,7 @@ func appendNew(seen []string, name string) []string {
 	return append(seen, name)
 }
 
-// methodLabel returns the name of an access method as --via takes it.
+// methodLabel returns the name that --via takes for an access method.
 func methodLabel(method string) string {
 	if method == probe.MethodBaseline {
 		return "outside"

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A screen is the report of one node for people. The answer is its first line and its last one, for a terminal that
-// has scrolled to its end:
+// A screen is the report about one node for people. The answer is in the first line and also in the last line, because
+// a terminal may have scrolled to the end:
 //
 //	node-b: TITLE  [ID, confidence]
 //
@@ -28,11 +28,11 @@ type screen struct {
 	Document
 	paper
 	wide    bool                      // shows every answer
-	session bool                      // at the prompt of a session, which has no options to hint at
-	family  func(check string) string // the group of an answer in a wide report; nil = no groups
+	session bool                      // at a session's prompt, where hints cannot name options
+	family  func(check string) string // returns an answer's group in a wide report; nil = no groups
 }
 
-// newScreen writes the report of one node, or of several, once the verdict is known.
+// newScreen returns the sink that writes the report about one or several nodes once the verdict is known.
 func newScreen(wide bool) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
 		if o.Fleet {
@@ -42,7 +42,7 @@ func newScreen(wide bool) func(io.Writer, Options) (Sink, error) {
 	}
 }
 
-// InSession returns the report for the prompt of a session. Its hints are commands of the session.
+// InSession returns the sink for reports at a session's prompt. The hints in these reports are session commands.
 func InSession(w io.Writer, o Options) Sink { return screenTo(w, o, screen{session: true}) }
 
 func screenTo(w io.Writer, o Options, s screen) Sink {
@@ -54,7 +54,7 @@ func screenTo(w io.Writer, o Options, s screen) Sink {
 	}}
 }
 
-// detail is how much of a run a screen shows.
+// detail limits what a screen shows of a run.
 type detail struct {
 	says      int  // lines of a cause's sentence (Says)
 	clues     int  // observations for a cause
@@ -63,17 +63,17 @@ type detail struct {
 	commands  int  // commands that only read
 	touches   int  // lines about the effect of a fix without changing commands
 	notes     int  // lines of a note, or of an unexplained answer
-	causes    int  // causes besides the first
-	explains  int  // lines about its consequences
+	causes    int  // number of causes other than the first
+	explains  int  // lines about the first cause's consequences
 	open      int  // unexplained answers
 	compared  int  // lines of the comparison
-	followups bool // show conditional commands, not only their number
+	followups bool // show conditional commands instead of only their number
 }
 
 // maxLines is the length of a report on one screen of a terminal, with room for the prompt and a progress line.
 const maxLines = 30
 
-// details lists the details to try until the report fits on a screen, the fullest first.
+// details lists the details to try, the fullest first, until the report fits on a screen.
 var details = []detail{
 	{says: 6, clues: 5, lines: 2, against: 2, commands: 6, touches: 4, notes: 1, causes: 3, explains: 2, open: 4,
 		compared: 3, followups: true},
@@ -89,7 +89,7 @@ var details = []detail{
 	{says: 3, clues: 1, lines: 1, commands: 1, touches: 2, notes: 1, explains: 1, open: 1},
 }
 
-// everything is the detail of a wide report.
+// everything is the detail for a wide report.
 var everything = detail{says: 100, clues: 100, lines: 100, against: 100, commands: 100, touches: 100, notes: 100,
 	causes: 100, explains: 100, open: 100, compared: 100, followups: true}
 
@@ -103,7 +103,8 @@ func (s screen) text() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// fewAnswers is up to how many answers a session shows completely: a user who typed a check's name wants its answer.
+// fewAnswers is the maximum number of answers that a session shows completely: a user who typed a check's name wants
+// its answer.
 const fewAnswers = 12
 
 // lines returns the report, with blank lines between its parts.
@@ -141,11 +142,11 @@ func (s screen) answered(d detail) []string {
 	return out
 }
 
-// maxQuiet bounds the lines of a healthy node's report.
+// maxQuiet is the maximum number of lines in a healthy node's report.
 const maxQuiet = 5
 
-// quiet returns the report of a healthy node: the closing line, then notes of one line each, as many as fit. The
-// warnings of a preflight are among the notes.
+// quiet returns a healthy node's report: the closing line, then as many one-line notes as fit. The notes include a
+// preflight's warnings.
 func (s screen) quiet() []string {
 	out := s.closing()
 	var warnings []string
@@ -156,8 +157,8 @@ func (s screen) quiet() []string {
 	return append(out, notes[:min(len(notes), max(0, maxQuiet-len(out)))]...)
 }
 
-// wrapped returns the lines of a text at the margin, with continuation lines indented. The brackets with a cause's name
-// stay on one line, if they fit.
+// wrapped returns the lines of a text at the margin, with indented continuation lines. If the brackets with a cause's
+// name fit on one line, they are not split.
 func (s screen) wrapped(text string) []string {
 	text = printable(text)
 	at, end := strings.LastIndex(text, " ["), strings.LastIndex(text, "]")
@@ -174,13 +175,13 @@ func (s screen) wrapped(text string) []string {
 	return lines
 }
 
-// joined marks a space where lines must not break. Foreign texts cannot contain it: printable removes it.
+// joined marks a space at which lines must not break. Foreign texts cannot contain it, because printable removes it.
 const joined = "\x01"
 
 // headline returns the conclusion in one sentence.
 func (s screen) headline() []string {
 	if len(s.Causes) == 0 && (s.Word == WordHealthy || s.Word == WordReady || s.answer(true) == "") {
-		return nil // the closing line has everything
+		return nil // the closing line has all information
 	}
 	lines := s.wrapped(fmt.Sprintf("%s: %s", s.Node, s.answer(true)))
 	name := printable(s.Node)
@@ -190,7 +191,7 @@ func (s screen) headline() []string {
 	return lines
 }
 
-// answer returns the first cause, or the conclusion of a run without one.
+// answer returns the first cause or, if there is none, the run's conclusion.
 func (s screen) answer(whole bool) string {
 	if len(s.Causes) > 0 {
 		c := s.Causes[0]
@@ -225,7 +226,7 @@ func (s screen) answer(whole bool) string {
 		if slices.ContainsFunc(s.Results, wasInterrupted) {
 			return "no verdict: the run was interrupted"
 		}
-		if bad := s.missing(); len(s.Methods) == 0 && len(bad) > 0 { // preflight, which starts no probe
+		if bad := s.missing(); len(s.Methods) == 0 && len(bad) > 0 { // preflight, which does not start a probe
 			return "a run should work, but that is not certain: " + bad[0].Saw
 		}
 		if s.Counts[probe.Unknown] == 0 {
@@ -236,8 +237,8 @@ func (s screen) answer(whole bool) string {
 	return "" // a session's run without a verdict
 }
 
-// wasInterrupted reports whether a result is this client's own about an interrupted run. A node's result has an access
-// method, so a node cannot fake it.
+// wasInterrupted reports whether a result is this client's own result about an interrupted run. A node's result has an
+// access method, so a node cannot fake this result.
 func wasInterrupted(r Located) bool {
 	return r.Check == probe.CheckAnswered && r.Node == "" && r.Method == "" && r.Saw == Interrupted
 }
@@ -247,7 +248,7 @@ func answerOf(c probe.Cause, confidence string) string {
 	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), shortName(c), confidence)
 }
 
-// maxName bounds a cause's name in a sentence, in bytes.
+// maxName is the maximum length of a cause's name in a sentence, in bytes.
 const maxName = 100
 
 // shortName returns a cause's name for a sentence. Its subject may be a node's own text, which must not look like the
@@ -264,7 +265,7 @@ func shortName(c probe.Cause) string {
 	}, probe.Cut(causeName(c), maxName))
 }
 
-// works returns the conclusion of a successful preflight, with the access method that works.
+// works returns a successful preflight's conclusion, with the access method that works.
 func (s screen) works() string {
 	var methods []string
 	lacking := map[string]bool{}
@@ -280,8 +281,8 @@ func (s screen) works() string {
 	return "yes, 'calico-probe run' works"
 }
 
-// missing returns preflight's results that prevent a run: those of the access method that a run tries first, or else of
-// any.
+// missing returns preflight's results that prevent a run. These are the results for the access method that a run tries
+// first or, if there are none, for any method.
 func (s screen) missing() []Located {
 	bad := s.bad()
 	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
@@ -309,11 +310,11 @@ const (
 	marginText = marginWord + 12
 )
 
-// item returns the lines of a text beside a word at the margin. A text of more than most lines ends with "…".
+// item returns a text's lines next to a word at the margin. If the text has more than most lines, it ends with "…".
 func (s screen) item(word, text string, most int) []string {
 	lines := probe.Wrap(printable(text), s.columns()-marginText)
 	if most = max(most, 1); len(lines) > most {
-		last := lines[most-1] + " " + lines[most] // a part of it may fit
+		last := lines[most-1] + " " + lines[most] // a part of the next line may fit
 		lines = lines[:most]
 		lines[most-1] = cut(last, s.columns()-marginText-2) + " …"
 	}
@@ -324,7 +325,8 @@ func (s screen) item(word, text string, most int) []string {
 	return lines
 }
 
-// cut shortens a line to at most most bytes, at a space in its second half or else within a word.
+// cut shortens a line to at most most bytes. It cuts at a space in the line's second half or, if there is none, within
+// a word.
 func cut(line string, most int) string {
 	if len(line) <= most {
 		return line
@@ -335,7 +337,8 @@ func cut(line string, most int) string {
 	return strings.ToValidUTF8(line[:most], "")
 }
 
-// items returns texts beside one word, each of at most lines lines. If it omits some, its last line has their number.
+// items returns texts next to one word. Each text has at most lines lines. If items omits some texts, the last line has
+// their number.
 func (s screen) items(word string, texts []string, most, lines int) []string {
 	if most == 0 {
 		return nil
@@ -351,7 +354,7 @@ func (s screen) items(word string, texts []string, most, lines int) []string {
 	return out
 }
 
-// hint returns the option that shows more, or at a session's prompt the command.
+// hint returns the option that shows more or, at a session's prompt, the command.
 func (s screen) hint(option, prompt string) string {
 	if s.session {
 		return prompt

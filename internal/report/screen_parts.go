@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// evidence returns the evidence for the first cause, or the bad answers if there is no cause.
+// evidence returns the evidence for the first cause or, if there is no cause, the bad answers.
 func (s screen) evidence(d detail) []string {
 	if len(s.Causes) == 0 {
 		bad := s.bad()
@@ -32,7 +32,7 @@ func (s screen) evidence(d detail) []string {
 	}
 	c := s.Causes[0]
 	var out []string
-	if c.Title != "" { // else the headline has it
+	if c.Title != "" { // otherwise the headline has it
 		out = s.item("what", c.Says, d.says)
 	}
 	out = append(out, s.items("evidence", seen(c.For, d.lines > 1), d.clues, d.lines)...)
@@ -43,7 +43,7 @@ func (s screen) evidence(d detail) []string {
 	return out
 }
 
-// lacking separates missing rights, each once, from the other answers.
+// lacking separates missing rights from the other answers. It returns each right once.
 func lacking(all []Located) (rights []string, rest []Located) {
 	for _, r := range all {
 		right := r.Facts.Str(facts.LacksRight)
@@ -62,8 +62,8 @@ func lacking(all []Located) (rights []string, rest []Located) {
 	return rights, rest
 }
 
-// seen returns observations as text, with or without their targets: on a single line a target would use the room of the
-// observation.
+// seen returns observations as text, with or without their targets. On a single line, a target would leave too little
+// room for the observation.
 func seen(clues []probe.Clue, target bool) []string {
 	var out []string
 	for _, c := range clues {
@@ -124,7 +124,7 @@ func (s screen) actions(d detail) []string {
 	return out
 }
 
-// readsOnlyWord returns what the commands to check touch.
+// readsOnlyWord describes what the commands under check touch.
 func readsOnlyWord(check []string) string {
 	placed := func(c string) bool {
 		if strings.Contains(c, "--via local") || strings.Contains(c, "--via api") {
@@ -138,8 +138,8 @@ func readsOnlyWord(check []string) string {
 	return "reads only"
 }
 
-// steps splits the commands of a fix into read-only checks and changes, below their conditions. A read-only command
-// after a change stays there, because it verifies the change.
+// steps splits a fix's commands, below their conditions, into read-only checks and changes. A read-only command after a
+// change stays with the change, because it verifies the change.
 func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	followups := map[string]bool{}
 	for _, c := range fix.OnlyIf {
@@ -160,7 +160,8 @@ func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	return check, change
 }
 
-// commands returns lines for copying, without wrapping or comments: zsh would parse a comment as arguments.
+// commands returns lines for copying. They are not wrapped and have no comments, because zsh would parse a comment as
+// arguments.
 func (s screen) commands(all []string, most int) []string {
 	var out []string
 	for i, c := range all {
@@ -193,7 +194,7 @@ func noted(line string) (command, note string) {
 // commentAfter separates a command from its comment. TestNoted checks that all rules use it.
 const commentAfter = "  # "
 
-// pastes returns commands below their notes, as in pages and tickets.
+// pastes returns commands below their notes, in the form for pages and tickets.
 func pastes(all []string) []page.Paste {
 	var out []page.Paste
 	for _, line := range all {
@@ -236,8 +237,8 @@ func (s screen) rest(d detail) []string {
 	return out
 }
 
-// explains returns the consequences of a cause besides its evidence. If it is the only cause, also how many bad answers
-// it explains.
+// explains returns a cause's consequences other than its evidence. If it is the only cause, explains also returns the
+// number of bad answers that it explains.
 func (s screen) explains(c probe.Cause) string {
 	text := follows(c)
 	bad := s.bad()
@@ -257,7 +258,7 @@ func (s screen) lacks(unknown int) string {
 	return plural(unknown, "answer") + " missing, so there may be more causes"
 }
 
-// others returns all causes but the first, one a line; in a wide report with their evidence and fix.
+// others returns all causes except the first, one per line. In a wide report, they have their evidence and fix.
 func (s screen) others(d detail) []string {
 	if s.wide {
 		var out []string
@@ -276,8 +277,8 @@ func (s screen) others(d detail) []string {
 	return s.items("also", texts, d.causes, 1)
 }
 
-// unexplained returns the worst unexplained bad answer of each check; for access methods, one for each that failed. It
-// omits the targets if each answer has one line only.
+// unexplained returns the worst unexplained bad answer of each check. For access methods, it returns one answer for
+// each method that failed. If each answer has only one line, it omits the targets.
 func (s screen) unexplained(target bool) []string {
 	var out []string
 	had := map[string]bool{}
@@ -299,7 +300,7 @@ func (s screen) unexplained(target bool) []string {
 	return out
 }
 
-// contrast returns the comparison with baseline nodes, without the parts that the causes mention.
+// contrast returns the comparison with baseline nodes, without the parts that the causes already mention.
 func (s screen) contrast() []string {
 	var out []string
 	for _, line := range s.Contrast[min(1, len(s.Contrast)):] { // the first line is the heading
@@ -311,7 +312,7 @@ func (s screen) contrast() []string {
 	return out
 }
 
-// skippedChecks counts the checks with no answer but skip.
+// skippedChecks returns the number of checks whose only answer is skip.
 func (d Document) skippedChecks() int {
 	only := map[string]bool{}
 	for _, r := range d.own() {
@@ -327,7 +328,7 @@ func (d Document) skippedChecks() int {
 	return count
 }
 
-// answers returns all answers, by family of checks, the bad ones first.
+// answers returns all answers, grouped by the checks' families, with the bad answers first.
 func (s screen) answers() []string {
 	var b strings.Builder
 	t := &table{paper: paper{s.colour, s.width}, wide: true, family: s.family, node: s.Node}

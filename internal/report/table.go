@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// table prints answers in columns of fixed widths; a longer cell pushes the rest of its line to the right.
+// table prints answers in columns with fixed widths. A longer cell pushes the rest of its line to the right.
 type table struct {
 	paper
 	w       io.Writer
@@ -22,21 +22,22 @@ type table struct {
 	waiting []row                     // until the verdict
 }
 
-// rows is how many bad answers of a check with the same status have their own line in a ticket.
+// rows is the maximum number of a check's bad answers with the same status that have their own line in a ticket.
 const rows = 2
 
 const (
 	widthStatus = 8
 	widthCheck  = 18
 	widthTarget = 33
-	evidence    = 6 // lines of evidence of a bad answer
+	evidence    = 6 // lines of evidence for a bad answer
 )
 
 // quiet reports whether only a wide table has a line for a status.
 func quiet(s probe.Status) bool { return s == probe.OK || s == probe.Info || s == probe.Skip }
 
-// notBad returns the checks without a bad answer, each once, by the most important status of its answers. info is worth
-// reading, so it outranks an ok about another target. skip counts only alone: it means that one target was not checked.
+// notBad returns each check without a bad answer once, by the most important status of its answers. info is worth
+// reading, so it outranks an ok about another target. skip counts only if it is the only status: it means that one
+// target was not checked.
 func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	return func(yield func(probe.Status, []string) bool) {
 		shown := slices.Concat(named[probe.Fail], named[probe.Warn], named[probe.Unknown])
@@ -50,8 +51,9 @@ func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	}
 }
 
-// fewer explains why a run has fewer checks than its profile: the first access method failed, and the one that placed
-// the probe cannot run some checks. "" = it has all checks. A dedicated pod can run every check.
+// fewer explains why a run has fewer checks than its profile: the first access method failed, and the method that
+// placed the probe cannot run some checks. It returns "" if the run has all checks. A probe in a dedicated pod can run
+// every check.
 func (d Document) fewer() string {
 	placed, skipped := d.placed(), d.skippedChecks()
 	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
@@ -63,7 +65,7 @@ func (d Document) fewer() string {
 		placed[at].Target, plural(skipped, "check"), first.Target, first.Saw)
 }
 
-// notFromOutside returns why the verdict lacks the view from other nodes.
+// notFromOutside explains why the verdict does not include the view from other nodes.
 func notFromOutside(why string) string { return "no other node tested this node: " + printable(why) }
 
 func fromOf(r probe.Result) string {
@@ -116,8 +118,8 @@ func verdictStatus(word string) probe.Status {
 	return probe.Unknown
 }
 
-// lined reports whether a result gets a separate line: it is not good, or it is an oddity about calico-node, such as an
-// ignored pod with its name. History gets no line.
+// lined reports whether a result gets a separate line, because it is not good or reports an oddity about calico-node,
+// such as an ignored pod with calico-node's name. History does not get a line.
 func lined(r probe.Result) bool {
 	return !quiet(r.Status) || r.Status == probe.Info && r.Check == "calico-pod" && r.Facts[probe.FactHistory] != true
 }

@@ -2,9 +2,9 @@
 //
 //	text -> Parse -> Selector: labels -> selected or not
 //
-// Parse is the entry point. The language differs from that of Kubernetes. Its source is libcalico-go/lib/selector in
-// projectcalico/calico, which is not released as a Go module. The package evaluates no policy: package netpolicy
-// does.
+// Parse is the entry point. The language differs from Kubernetes' selector language. It is defined by
+// libcalico-go/lib/selector in projectcalico/calico, which is not released as a Go module. This package does not
+// evaluate policies: package netpolicy does.
 package selector
 
 import (
@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// Selector reports whether it selects labels.
+// Selector is a function that reports whether it selects a set of labels.
 type Selector func(labels map[string]string) bool
 
 // maxDepth bounds nested parentheses.
 const maxDepth = 100
 
-// Parse reads a selector; the empty one selects everything.
+// Parse reads a selector. The empty selector selects everything.
 func Parse(text string) (Selector, error) {
 	p := &parser{rest: text}
 	p.blanks()
@@ -37,7 +37,7 @@ func Parse(text string) (Selector, error) {
 	return s, nil
 }
 
-// parser holds what has not been read yet, never with a blank in front.
+// parser holds the text that has not been read yet, without leading blanks.
 type parser struct{ rest string }
 
 func (p *parser) blanks() { p.rest = strings.TrimLeft(p.rest, " \t") }
@@ -111,7 +111,7 @@ func (p *parser) operation(depth int) (Selector, error) {
 			return nil, errors.New("has( without a label")
 		}
 		s = func(labels map[string]string) bool { _, ok := labels[label]; return ok }
-	case p.take("all("), p.take("global("): // nodes belong to no namespace
+	case p.take("all("), p.take("global("): // nodes do not belong to a namespace
 		s = func(map[string]string) bool { return true }
 	default:
 		return p.comparison()
@@ -122,7 +122,7 @@ func (p *parser) operation(depth int) (Selector, error) {
 	return s, err
 }
 
-// label reads a label's name, "" when none comes next.
+// label reads a label's name. It returns "" if the next text is not a label's name.
 func (p *parser) label() string {
 	n := strings.IndexFunc(p.rest, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_./-", r)
@@ -141,7 +141,7 @@ func (p *parser) comparison() (Selector, error) {
 	if label == "" {
 		return nil, fmt.Errorf("a label is missing before %.20q", p.rest)
 	}
-	// A comparison with a missing label is false, and a negated one is true.
+	// If a label is missing, a comparison with it is false, and a negated comparison is true.
 	is := func(test func(string) bool) Selector {
 		return func(labels map[string]string) bool { v, ok := labels[label]; return ok && test(v) }
 	}
