@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Gzip packs the file FROM as TO, for embedding in the client. It uses a package of go.mod, because the gzip of each
-// machine writes different bytes, and a commit must always build the same client.
+// Gzip packs the file FROM into TO, for embedding in the client. It uses a package from go.mod, because each machine's
+// gzip writes different bytes, and a commit must always build the same client.
 package main
 
 import (
@@ -31,7 +31,7 @@ func pack(from, to string) error {
 		return err
 	}
 	if old, err := os.ReadFile(to); err == nil {
-		// Packing takes seconds. The header of a file from another gzip has another OS.
+		// Packing takes seconds, so keep an existing file. If another gzip packed the file, its header has another OS.
 		if r, err := gzip.NewReader(bytes.NewReader(old)); err == nil && r.OS == w.OS {
 			if is, err := io.ReadAll(r); err == nil && bytes.Equal(is, content) {
 				return nil

@@ -3,8 +3,8 @@
 //
 //	Uses, Named -> Objects(Options), ServeObjects(Options, Serve) -> YAML
 //
-// The Helm chart and the table of rights in the documents are generated from the same list. The package changes no
-// cluster: an administrator applies its output.
+// The Helm chart and the table of rights in the documents are generated from the same list. The package does not change
+// a cluster: an administrator applies its output.
 package install
 
 import (
@@ -16,7 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Scope is where a right applies.
+// Scope is the part of a cluster in which a right applies.
 type Scope string
 
 // The scopes: the whole cluster, or one namespace.
@@ -33,14 +33,14 @@ var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
 // A Right is one verb on one resource.
 type Right struct {
 	In       Scope
-	Groups   []string // one group suffices; "" is the core group
+	Groups   []string // one group is enough; "" is the core group
 	Resource string   // with its subresource: pods/attach
 	Names    []string // restricts the right to objects with these names; nil = all
 	Verb     string
-	Without  string // what does not work without it; "" = the whole use fails
+	Without  string // what does not work without the right; "" = the whole use fails
 }
 
-// String returns the form for messages: "create pods/attach".
+// String returns the right in the form for messages, such as "create pods/attach".
 func (r Right) String() string {
 	name := r.Resource
 	if g := r.Groups[len(r.Groups)-1]; g != "" {
@@ -57,7 +57,7 @@ type Use struct {
 	As     string  // the use with the same rights; "" = none
 }
 
-// Uses lists all uses, api first, since the others need its rights.
+// Uses lists all uses. api is the first, because the other uses need its rights.
 func Uses() []Use {
 	return []Use{
 		{Name: "api", Does: "read the node's objects from the API", Rights: reading()},
@@ -99,7 +99,7 @@ func Uses() []Use {
 // calicoGroups are the API groups of Calico's resources.
 var calicoGroups = []string{"crd.projectcalico.org", "projectcalico.org"}
 
-// reading are the rights that a snapshot of the API needs.
+// reading returns the rights that a snapshot of the API needs.
 func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
@@ -115,7 +115,7 @@ func reading() []Right {
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "cannot see whether the kubelet is silent"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not show silent kubelets"),
 	)
-	// For any namespace of calico-node: these are the names in Calico's manifests.
+	// In any namespace of calico-node, these are the names in Calico's manifests.
 	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are unknown if manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
@@ -157,10 +157,11 @@ func reading() []Right {
 		"cannot check whether a migration locks Calico's datastore")...)
 }
 
-// spdy is what is lost without the right to GET, which WebSocket connections need.
+// spdy describes the effect of a missing right to GET, which WebSocket connections need.
 const spdy = "the connection uses SPDY, which some proxies block"
 
-// talking are the rights, beside reading pods, to watch a probe start in a namespace and to communicate with it.
+// talking returns the rights to watch a probe start in a namespace and to communicate with it, without the right to
+// read pods.
 func talking(in Scope) []Right {
 	return slices.Concat(
 		lost(in, "", "pods", []string{"watch"}, "the pod is polled twice a second instead"),
@@ -179,7 +180,8 @@ func lost(in Scope, group, resource string, verbs []string, without string) []Ri
 	return out
 }
 
-// Named returns the uses of these names with their own rights, api first and each once. An unknown name is an error.
+// Named returns each use with one of these names once, with its own rights. api is the first. An unknown name is an
+// error.
 func Named(names ...string) ([]Use, error) {
 	want := []string{"api"}
 	for _, name := range names {

@@ -15,50 +15,51 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serveName is the name of everything in the cluster that belongs to 'serve'. The administrator creates the secret of
-// that name, with tokens under the key token, and another one with the server's certificate (kubernetes.io/tls). A
-// third secret is optional, with tokens for read access: Prometheus does not need the right to start probes.
+// serveName is the name of everything in the cluster that belongs to 'serve'. The administrator creates the Secret with
+// that name, which has tokens under the key token, and another Secret with the server's certificate
+// (kubernetes.io/tls). An optional third Secret has tokens for read access: Prometheus does not need the right to start
+// probes.
 const (
 	serveName     = "calico-probe-serve"
 	serveReadName = serveName + "-read"
 	serveTLSName  = serveName + "-tls"
 )
 
-// serveUses are the uses of 'serve'. With probes in pods of their own, it needs only read access to calico-node's
+// serveUses returns the uses of 'serve'. Its probes have their own pods, so it needs only read access to calico-node's
 // namespace.
 func serveUses() []string { return []string{"pod", "serve"} }
 
 const (
 	servePort = 8080
-	// Service meshes detect the protocol by the name of a port.
+	// Service meshes detect the protocol by the port's name.
 	servePortName = "https"
 	serveHealth   = 8081
 	serveStore    = "/var/lib/calico-probe"
 	serveToken    = "/etc/calico-probe"
 	serveRead     = "/etc/calico-probe-read"
 	serveTLS      = "/etc/calico-probe-tls"
-	serveUser     = 65532 // the image's
-	// The memory limit, and the lower soft limit of Go's runtime. The difference is for memory that Go does not count. At
-	// the soft limit, Go collects garbage instead of growing into the hard limit.
+	serveUser     = 65532 // the user in the image
+	// The memory limit, and the lower soft limit for Go's runtime. The difference is for memory that Go does not count. At
+	// the soft limit, Go collects garbage instead of growing up to the hard limit.
 	serveMemory   = "512Mi"
 	serveGoMemory = "400MiB"
 	// On termination, a running job gets 30 seconds, and its probes ten to be removed.
 	serveGrace = 60
 )
 
-// Serve is the images of 'serve', and who may connect to it. Other differences between clusters are values of the Helm
-// chart, or an overlay.
+// Serve holds the images for 'serve', and which clients may connect to it. Other differences between clusters are
+// values of the Helm chart, or an overlay.
 type Serve struct {
 	Image      string // the client's
-	ProbeImage string // of the probes that it starts on nodes
-	// Admit are the namespaces and networks (CIDRs) that may connect to it, in addition to its own namespace.
+	ProbeImage string // the image of the probes that it starts on nodes
+	// Admit lists the namespaces and networks (CIDRs) that may connect to it, in addition to its own namespace.
 	Admit []string
 }
 
 // AlertsFrom is the usual namespace of Alertmanager and Prometheus.
 const AlertsFrom = "monitoring"
 
-// ServeObjects returns what 'serve' needs in addition to Objects: its roles, which no other subject is bound to, its
+// ServeObjects returns what 'serve' needs in addition to Objects: its roles, to which no other subject is bound, its
 // service account, the bindings, and its Deployment with a Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	uses, err := Named(serveUses()...)
@@ -75,7 +76,7 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	for _, object := range Objects(Options{
 		Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me},
 	}) {
-		switch b := object.(type) { // next to those of people, which have the roles' names
+		switch b := object.(type) { // use other names than people's bindings, which have the roles' names
 		case *rbacv1.ClusterRoleBinding:
 			b.Name = serveName + b.Name[len("calico-probe"):]
 			out = append(out, b)
@@ -112,9 +113,9 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	), nil
 }
 
-// policy admits the named namespaces and networks, and only to the port for alerts. The kubelet's probes always pass:
-// Kubernetes' rules exempt a pod's own node. Egress is not restricted, because no manifest knows the addresses of the
-// API server or of a runbook's webhooks.
+// policy admits only the named namespaces and networks, and only to the port for alerts. The kubelet's probes always
+// pass, because Kubernetes' rules exempt a pod's own node. Egress is not restricted, because a manifest cannot contain
+// the addresses of the API server or of a runbook's webhooks.
 func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec {
 	from := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	for _, admit := range s.Admit {
@@ -137,12 +138,12 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 
 func servePod(o Options, s Serve) corev1.PodSpec {
 	var calico []string
-	if o.CalicoNamespace != CalicoNamespace { // the administrator named calico-node's namespace, so trust no other
+	if o.CalicoNamespace != CalicoNamespace { // the administrator named calico-node's namespace, so do not trust another
 		calico = []string{"--calico-namespace", o.CalicoNamespace}
 	}
 	answers := func(path string) *corev1.Probe {
 		at := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}
-		// A store on a slow volume, or a node at its limit, may need more than a second.
+		// If the store is on a slow volume, or the node is at its limit, an answer may take more than a second.
 		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: at}}
 	}
 	args, mounts, volumes := serveFiles()
@@ -180,7 +181,7 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 	}
 }
 
-// serveFiles returns the flags that name files, and the volumes and mounts of these files.
+// serveFiles returns the flags that name files, and the mounts and volumes with these files.
 func serveFiles() (args []string, mounts []corev1.VolumeMount, volumes []corev1.Volume) {
 	add := func(name, path string, from corev1.VolumeSource) {
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: from.Secret != nil})

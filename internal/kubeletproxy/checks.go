@@ -5,7 +5,7 @@
 //	-> Kubelet.Checks, with the IDs and facts of the checks that run on a node
 //
 // Checks is the entry point. A kubelet answers only checks about itself, the node's size, and logs below /var/log. It
-// shows nothing of the network.
+// does not show anything about the network.
 package kubeletproxy
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil is the
-// function that also runs on the node: it reads the files below /var/log.
+// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. If the function is
+// nil, the check's own function is used, which also runs on the node: it reads the files below /var/log.
 var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
 	probe.CheckKubeletHealth: (*Kubelet).health,
 	probe.CheckDaemonLog:     nil,
@@ -64,7 +64,7 @@ func (k *Kubelet) Checks() []*probe.Check {
 	return out
 }
 
-// once makes one request and returns its answer to all callers.
+// once returns a function that makes one request and returns the answer to all callers.
 func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var mu sync.Mutex
 	var done bool
@@ -81,7 +81,7 @@ func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T,
 	}
 }
 
-// health reports the kubelet's own health. The answer came through its port 10250, so that works.
+// health reports the kubelet's own health. The answer came through the kubelet's port 10250, so this port works.
 func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 	a, err := k.get(ctx, "/healthz", "", maxText)
 	e, answered := errors.AsType[*KubeletError](err)
@@ -106,7 +106,7 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// failing returns the failed lines of a health endpoint, or all of them.
+// failing returns the failed lines of a health endpoint's answer or, if there are none, all lines.
 func failing(body []byte) string {
 	well := func(line string) bool { return !strings.HasPrefix(line, "[-]") }
 	lines := slices.DeleteFunc(strings.Split(string(body), "\n"), well)

@@ -26,14 +26,14 @@ type kubeletLogs struct {
 	ctx context.Context //nolint:containedctx // of the check that reads, because probe.Host has no context
 }
 
-// The end of a file is read first, since most checks need no more: podlog.Tail's bytes and its look-behind. The rest
-// is read in pages.
+// The end of a file is read first, because most checks do not need more: podlog.Tail's bytes and the bytes before them
+// that it also reads. The rest is read in pages.
 const (
 	tailBytes = logs.ServiceTail + 64<<10
 	pageBytes = 128 << 10
 )
 
-// at is the URL path of a file below /var/log.
+// at returns the URL path of a file below /var/log.
 func (l *kubeletLogs) at(name string) (string, error) {
 	rel, ok := strings.CutPrefix(path.Clean(name)+"/", "/var/log/")
 	if !ok {
@@ -81,7 +81,7 @@ func isListing(a kubeletAnswer) bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
 }
 
-// contentRange matches the range of bytes in an answer, and the file's size. The last byte of an empty file is -1.
+// contentRange matches the range of bytes in an answer, and the file's size. For an empty file, the last byte is -1.
 var contentRange = regexp.MustCompile(`^bytes (\d{1,15})-(-1|\d{1,15})/(\d{1,15})$`)
 
 // Open finds a file and reads its end.
@@ -133,12 +133,12 @@ type kubeletFile struct {
 	name, at string
 	size     int64
 	changed  time.Time
-	tail     []byte // the bytes from that offset on
+	tail     []byte // the bytes from that offset to the end
 	from     int64
 	pages    map[int64][]byte
 }
 
-// ReadAt reads bytes. Later reads of the same page return what the first one read.
+// ReadAt reads bytes. Later reads of the same page return the same bytes as the first.
 func (f *kubeletFile) ReadAt(b []byte, off int64) (int, error) {
 	n := 0
 	for n < len(b) && off < f.size {
@@ -158,7 +158,7 @@ func (f *kubeletFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// have returns the cached or newly read bytes from an offset on.
+// have returns the bytes that begin at an offset. They may be cached or newly read.
 func (f *kubeletFile) have(off int64) ([]byte, error) {
 	if off >= f.from {
 		return f.tail[min(off-f.from, int64(len(f.tail))):], nil
@@ -180,10 +180,10 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 	return page[min(off-at*pageBytes, int64(len(page))):], nil
 }
 
-// Close does nothing: the file needs no open connection.
+// Close does nothing, because the file does not need an open connection.
 func (f *kubeletFile) Close() error { return nil }
 
-// Name is the path on the node.
+// Name returns the path on the node.
 func (f *kubeletFile) Name() string { return f.name }
 
 // Stat returns the file's size and time.

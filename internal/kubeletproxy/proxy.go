@@ -16,23 +16,23 @@ import (
 )
 
 // Kubelet is a node's kubelet, queried over HTTP through the API server. It serves files below /var/log, journal lines,
-// the node's size and the kubelet's configuration. Do not trust its answers: a broken or malicious node can send
-// anything.
+// the node's size and the kubelet's configuration. Do not trust its answers, because a broken or malicious node can
+// send anything.
 type Kubelet struct {
 	Client *http.Client // with the user's credentials; it must not follow redirects
-	URL    string       // of the API server's proxy to the kubelet: https://HOST/api/v1/nodes/NODE/proxy
+	URL    string       // the API server's proxy to the kubelet: https://HOST/api/v1/nodes/NODE/proxy
 
 	mu      sync.Mutex
-	read    int64 // bytes of answers so far
+	read    int64 // bytes of answers that have been read so far
 	summary func(context.Context) (kubeletSummary, error)
 }
 
-// Limits for what is read from one kubelet, and for the time of one answer.
+// Limits for the number of bytes to read from one kubelet, and for the time of one answer.
 const (
 	maxTotal     = 32 << 20 // bytes in total
 	maxText      = 2 << 20  // of one answer
 	kubeletLimit = 5 * time.Second
-	kubeletCheck = 25 * time.Second // of a check, which sends several requests
+	kubeletCheck = 25 * time.Second // for a check, which sends several requests
 )
 
 // kubeletAnswer is an answer of a kubelet.
@@ -40,19 +40,19 @@ type kubeletAnswer struct {
 	code   int
 	header http.Header
 	body   []byte
-	cut    bool // the answer is longer
+	cut    bool // the whole answer is longer
 }
 
-// A KubeletError is an error answer of the kubelet or the API server.
+// A KubeletError is an error response from the kubelet or the API server.
 type KubeletError struct {
 	Code  int    // HTTP status
-	ByAPI bool   // the API server itself answered: it did not query or did not reach the kubelet
+	ByAPI bool   // the API server itself answered: it did not query the kubelet, or did not reach it
 	Text  string // one line
 }
 
 func (e *KubeletError) Error() string { return e.Text }
 
-// Is maps missing and disabled endpoints to the errors that readers of files expect.
+// Is maps missing and disabled endpoints to the errors that code for reading files expects.
 func (e *KubeletError) Is(target error) bool {
 	switch e.Code {
 	case http.StatusNotFound:
@@ -99,7 +99,7 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 	return out, nil
 }
 
-// left is how many bytes may still be read.
+// left returns the number of bytes that may still be read.
 func (k *Kubelet) left() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -112,7 +112,7 @@ func (k *Kubelet) addRead(n int64) {
 	k.read += n
 }
 
-// unanswered is the error of a request without an answer. It omits the URL that net/http's error contains.
+// unanswered returns the error for a request without an answer. It omits the URL, which net/http's error contains.
 func unanswered(path string, err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -123,7 +123,7 @@ func unanswered(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// refusedBy distinguishes the API server's error answers from the kubelet's.
+// refusedBy distinguishes the API server's error responses from the kubelet's.
 func refusedBy(path string, a kubeletAnswer) *KubeletError {
 	e := &KubeletError{Code: a.code}
 	var status struct{ Kind, Message string }
@@ -135,8 +135,8 @@ func refusedBy(path string, a kubeletAnswer) *KubeletError {
 	return e
 }
 
-// Greet checks whether the kubelet answers, and returns how far its clock is ahead of this machine's. An error
-// status of /healthz is an answer too.
+// Greet checks whether the kubelet answers, and returns how far its clock is ahead of this machine's clock. An error
+// status from /healthz is also an answer.
 func (k *Kubelet) Greet(ctx context.Context) (ahead time.Duration, err error) {
 	a, err := k.get(ctx, "/healthz", "", maxText)
 	if e, ok := errors.AsType[*KubeletError](err); ok && !e.ByAPI && e.Code == http.StatusInternalServerError {

@@ -16,16 +16,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// queryGroups are units that are queried together. A later group of a line is queried only if the earlier one has
-// nothing: the kubelet starts journalctl twice for each query.
+// queryGroups are units that are queried together. In each line, a later group is queried only if the earlier group
+// returned nothing, because the kubelet starts journalctl twice for each query.
 var queryGroups = [][][]string{
 	{{"kubelet"}, {"k3s", "k3s-agent", "rke2-server", "rke2-agent"}},
 	{{"containerd"}, {"docker", "crio"}},
 	{{"kube-proxy"}},
 }
 
-// OffersLogs returns why the kubelet does not serve the files below /var/log, and the lines of the journal. Each error
-// is nil if it does.
+// OffersLogs returns why the kubelet does not serve the files below /var/log, and why it does not serve the journal's
+// lines. If it serves them, the error is nil.
 func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	far := &kubeletLogs{k, ctx}
 	if _, files = far.ReadDir(logs.LogPlaces[0]); files != nil {
@@ -36,7 +36,7 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	return files, lines
 }
 
-// Journal queries the kubelet for lines of the journal, by node log query (kubernetes,
+// Journal queries the kubelet for lines of the journal with node log query (kubernetes,
 // pkg/kubelet/kubelet_server_journal.go). Kubernetes 1.27 and later have it, if the kubelet's configuration enables it.
 // The error wraps probe.ErrNotVisible if this kubelet or node has no such lines.
 func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
@@ -70,10 +70,10 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 	return out, nil
 }
 
-// errNoJournal is the error for a node with no such services in its journal.
+// errNoJournal is the error for a node whose journal has no such services.
 var errNoJournal = fmt.Errorf("the kubelet's journalctl finds no such service in the journal: %w", probe.ErrNotVisible)
 
-// unresolved matches the end of a query for a service without a journal.
+// unresolved matches the end of the answer to a query for a service without a journal.
 var unresolved = regexp.MustCompile(`(?m)^options present and query resolved to log files for \[`)
 
 // units returns the lines of some services.
@@ -90,8 +90,8 @@ func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Wa
 	return slices.DeleteFunc(out, func(e journal.Entry) bool { return e.Time.Before(want.Since) }), nil
 }
 
-// unit returns the last lines of services. The query names no start time: with one, journalctl of systemd 252 returns
-// the first lines after it instead of the last.
+// unit returns the last lines of services. The query does not have a start time: with a start time, journalctl in
+// systemd 252 returns the first lines after that time instead of the last lines.
 func (l *kubeletLogs) unit(names []string, most int) (string, error) {
 	query := url.Values{"query": names, "tailLines": {fmt.Sprint(most)}}
 	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", maxText)
@@ -122,7 +122,7 @@ func cutLast(text, at string) (before, after string, found bool) {
 // preciseLine matches a line of journalctl --utc --output=short-precise: time, host, program, PID, text.
 var preciseLine = regexp.MustCompile(`^([A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6}) \S+ ([^\s\[\]]+)\[(\d{1,10})\]: (.*)$`)
 
-// entriesOf parses journal lines without a year, and keeps the lines of these services.
+// entriesOf parses journal lines, which have no year, and keeps the lines of these services.
 func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	var out []journal.Entry
 	for line := range strings.Lines(text) {
@@ -144,8 +144,8 @@ func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	return out
 }
 
-// unitIn is the service of a line: the only one in the query, else the one that wrote the line, else the first that
-// systemd names in it.
+// unitIn returns the service of a line: the only service in the query, otherwise the service that wrote the line,
+// otherwise the first service that systemd names in the line.
 func unitIn(e journal.Entry, by string, names []string) string {
 	if len(names) == 1 {
 		return names[0] + ".service"

@@ -28,7 +28,7 @@ type kubeletSummary struct {
 	}
 
 	devices map[string]*kubeletFs // replaces Fs and ImageFs: mounted file systems by device
-	hung    bool                  // the kubelet answers, except for requests that need the container runtime
+	hung    bool                  // the kubelet answers only requests that do not need the container runtime
 	failed  string                // its error for such requests
 }
 
@@ -73,7 +73,7 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	return out, nil
 }
 
-// maxSummary is the maximum length in bytes. The summary lists each container of the node, and so do the metrics.
+// maxSummary is the maximum length in bytes. Both the summary and the metrics list each container on the node.
 const maxSummary = 8 << 20
 
 // configured returns the configuration that the kubelet reports.
@@ -131,7 +131,7 @@ func (k *Kubelet) memory(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// disk runs node-disk for the file systems that the kubelet watches: its own, and that of the images.
+// disk runs node-disk for the file systems that the kubelet watches: its own and the images' file system.
 func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	s, err := k.summary(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// disk converts to the kernel's form. Two file systems with equal values count as one.
+// disk converts the values to the kernel's form. Two file systems with equal values count as one.
 func (f *kubeletFs) disk() (host.Disk, bool) {
 	if f == nil || f.AvailableBytes == nil || f.CapacityBytes == nil || *f.CapacityBytes == 0 {
 		return host.Disk{}, false
@@ -179,7 +179,7 @@ func (f *kubeletFs) disk() (host.Disk, bool) {
 	return d, true
 }
 
-// imagesOf is the folder in which a container runtime stores images.
+// imagesOf returns the folder in which a container runtime stores images.
 func imagesOf(runtime []probe.Target) string {
 	for _, t := range runtime {
 		switch name, _, _ := strings.Cut(t.Name, "://"); name {
@@ -203,7 +203,8 @@ var metricsDevice = regexp.MustCompile(`,device="([\w/.-]{1,100})"`)
 // maxDevices is the maximum number of devices in a report.
 const maxDevices = 32
 
-// readMetrics reads the summary's values from the kubelet's metrics, which need no answer of the container runtime.
+// readMetrics reads the summary's values from the kubelet's metrics, which do not need an answer from the container
+// runtime.
 func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
 	a, err := k.get(ctx, "/metrics/cadvisor", "", maxSummary)
 	if err != nil {

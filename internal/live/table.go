@@ -17,7 +17,7 @@ type table struct {
 	began  time.Time
 	board  *mesh.Board
 	colour bool
-	gone   func() bool // reports a lost terminal: only a session leader gets a signal for that
+	gone   func() bool // reports whether the terminal is lost: only a session leader gets a signal for that
 
 	rows  []mesh.Row
 	sum   mesh.Sum
@@ -26,7 +26,7 @@ type table struct {
 	note  string
 
 	width, height int
-	at, top       int  // the selected row, and the first visible one
+	at, top       int  // the selected row, and the first visible row
 	picked        path // the selected path; zero = always the first row
 	paused        bool
 	details       bool
@@ -68,7 +68,7 @@ func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return t, nil
 }
 
-// redraw reads the rows from the board. The selection stays on its path.
+// redraw reads the rows from the board. It does not change the selected path.
 func (t *table) redraw() {
 	if t.fresh {
 		return
@@ -133,13 +133,13 @@ func (t *table) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// again updates the visible rows at once.
+// again immediately updates the visible rows.
 func (t *table) again() {
 	t.fresh, t.picked = false, path{}
 	t.redraw()
 }
 
-// edit handles a key while a name is typed.
+// edit handles a key while the user types a name.
 func (t *table) edit(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "enter":
@@ -157,10 +157,10 @@ func (t *table) edit(k tea.KeyPressMsg) {
 	}
 }
 
-// maxName is the limit of a name in Kubernetes.
+// maxName is the maximum length of a name in Kubernetes.
 const maxName = 253
 
-// filter appends typed or pasted text to the name, while one is typed.
+// filter appends typed or pasted text to the name, while the user types one.
 func (t *table) filter(text string) {
 	text = strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' {

@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// always counts the fixed lines: two of the head, the column names, the message and the keys.
+// always is the number of fixed lines: two lines of the head, the column names, the message and the keys.
 const always = 5
 
-// detailed is how many lines the details take.
+// detailed is the number of lines that the details take.
 const detailed = 4
 
-// room is how many rows fit.
+// room returns the number of rows that fit.
 func (t *table) room() int {
 	n := t.height - always - min(1, len(t.sum.Lost))
 	if t.details {
@@ -66,7 +66,7 @@ func (t *table) tail() int {
 	return 0
 }
 
-// head is the title, with the round and the time since the start.
+// head returns the title, with the round and the time since the start.
 func (t *table) head() string {
 	took := time.Duration(0)
 	if !t.now.IsZero() {
@@ -79,7 +79,7 @@ func (t *table) head() string {
 	return ui.Cut(fmt.Sprintf("%s  round %d, %s%s", t.title, t.sum.Round, took.Round(time.Second), how), t.width)
 }
 
-// counts is the number of paths in each state.
+// counts returns the number of paths in each state.
 func (t *table) counts() string {
 	if t.sum.Paths == 0 {
 		return "starting probes on the nodes; no report yet"
@@ -117,7 +117,7 @@ func (t *table) paint(text string, s mesh.State) string {
 // numbers is the width of the columns between the names and the last rounds.
 const numbers = 56
 
-// shown are the visible rows, below the column names.
+// shown returns the visible rows, below the column names.
 func (t *table) shown() []string {
 	shown := t.rows[min(t.top, len(t.rows)):min(t.top+t.room(), len(t.rows))]
 	name := len("from")
@@ -182,7 +182,7 @@ func (t *table) about() []string {
 	return out
 }
 
-// foot is the name being typed, or the list of keys.
+// foot returns the name that the user is typing, or the list of keys.
 func (t *table) foot() string {
 	switch {
 	case t.typing:

@@ -8,15 +8,15 @@ import (
 
 // SessionReport is a BGP session as one of its ends reports it.
 type SessionReport struct {
-	Node int // the reporting node, by its place in a list of nodes
+	Node int // the index of the reporting node in a list of nodes
 	Peer netip.Addr
 	Up   bool
 	Saw  string
 }
 
-// Sessions matches both ends of all sessions. A path of this plane is a session as reported by the node at its start. A
-// session with an external peer has one end. at maps addresses to nodes. whole lists the nodes that reported all their
-// sessions. If such a node lacks a session that the other end reports, its end fails.
+// Sessions matches both ends of all sessions. A path in this plane is a session as reported by the node at the path's
+// start. A session with an external peer has one end. at maps addresses to nodes. whole lists the nodes that reported
+// all their sessions. If such a node lacks a session that the other end reports, the session fails at this node's end.
 func Sessions(nodes []Node, reports []SessionReport, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}
@@ -31,7 +31,7 @@ func Sessions(nodes []Node, reports []SessionReport, at map[netip.Addr]int, whol
 			}
 		}
 		p := Path{t.Node, to}
-		// One session per address family: the worse one counts.
+		// If there is a session for each address family, the worse session counts.
 		if had, is := trials[p]; p.From != p.To && (!is || !had.Failed && !t.Up) {
 			trials[p] = Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
 		}

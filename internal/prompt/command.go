@@ -17,16 +17,16 @@ type Command struct {
 	// Check validates the arguments before any command runs. nil = the command does not take arguments.
 	Check func(args []string) error
 	Run   func(ctx context.Context, c *Call) error
-	// Complete lists the possible next words, regardless of what is typed of it. before has the
-	// arguments in front of it. Text after a tab describes a word: it is listed, but not
+	// Complete lists the possible next words, whatever part of the word is already typed. before has the arguments before
+	// the word. Text after a tab describes a word: it is listed, but not
 	// typed.
 	Complete func(ctx context.Context, before []string) []string
 	// Terminal is set if the command takes over the user's terminal.
 	Terminal bool
 	// Raw is set if the command's lines are shown unchanged, even if they are wider than the terminal.
 	Raw bool
-	// Plain reports whether it leaves the terminal alone with these arguments, so that pipes and
-	// scripts may use it; nil = never.
+	// Plain reports whether the command, with these arguments, does not take over the terminal. If so, pipes and scripts
+	// may use it. nil = it always takes over the terminal.
 	Plain func(args []string) bool
 }
 

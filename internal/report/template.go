@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// needs rejects an expression without braces. It would be printed literally, so it is a typo, or the name of a file.
+// needs rejects an expression without braces. Such an expression would be printed literally, so it is a typo or a file
+// name.
 func needs(expr, brace, example string) error {
 	if strings.Contains(expr, brace) {
 		return nil
@@ -26,7 +27,7 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	if err == nil {
 		err = knownInPath(parsed.Root.Nodes)
 	}
-	path := jsonpath.New("report").AllowMissingKeys(true) // a run may lack some
+	path := jsonpath.New("report").AllowMissingKeys(true) // some keys may be missing in a run
 	if err == nil {
 		err = path.Parse(o.Expr)
 	}
@@ -57,7 +58,8 @@ func newTemplate(w io.Writer, o Options) (Sink, error) {
 	return tree(expanded("go-template", t.Execute))(w, o)
 }
 
-// expanded writes the output of an expression, or nothing if it fails: half of it would pass for the result.
+// expanded writes an expression's output. If the expression fails, it writes nothing, because half of the output would
+// be mistaken for the result.
 func expanded(name string, execute func(io.Writer, any) error) func(io.Writer, any) error {
 	return func(w io.Writer, d any) error {
 		tree, err := plainTree(d)

@@ -15,23 +15,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Transcript is the record of a session, written line by line while it runs: the typed commands with their outcomes,
-// every event of every answer, and the output of tools, each with the time. If the client is killed, the file is
-// readable up to its last complete line.
+// Transcript is the record of a session, written line by line while the session runs. It contains the typed commands
+// with their outcomes, every event of every answer, and the output of tools, each with the time. If the client is
+// killed, the file is readable up to the last complete line.
 type Transcript struct {
 	mu   sync.Mutex
 	file *os.File
 	enc  *probe.Encoder
 }
 
-// Why a file is rejected.
+// The reasons why a file is rejected.
 var (
 	errNoTranscript = errors.New("exists and is not a session transcript: name a new file")
 	errRecording    = errors.New("is the transcript of another session that is still running: name another file")
 )
 
-// Record begins a transcript in a new or empty file, or continues one that no other session writes. Only its owner may
-// read it.
+// Record begins a transcript in a new or empty file, or continues a transcript that no other session is writing. Only
+// the file's owner may read it.
 func Record(name string) (*Transcript, error) {
 	// Opening a pipe would wait for its other end.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
@@ -96,8 +96,8 @@ func isTranscript(line []byte) bool {
 	return json.Unmarshal(line, &ev) == nil && ev.Type == probe.EventSession && ev.Start != nil
 }
 
-// loadTranscript returns the latest answers of each visited node, in the order of the visits, and the commands. It
-// keeps nothing else, because the transcript of a long night may have any size.
+// loadTranscript returns each visited node's latest answers, in the order of the visits, and the commands. It does not
+// keep anything else, because the transcript of a long night may have any size.
 func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 	d := probe.NewDecoder(r)
 	var all []*Latest
@@ -145,7 +145,7 @@ func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 	return runs, deeds, nil
 }
 
-// unended is the outcome of a command without one: the client was killed.
+// unended is the outcome for a command without a recorded outcome: the client was killed.
 const unended = "the record ends here"
 
 // Deed is a command of a session with its outcome.
@@ -157,7 +157,7 @@ type Deed struct {
 	Took  time.Duration
 }
 
-// WriteDeeds lists the commands, one a line, by the client's clock, in UTC.
+// WriteDeeds lists the commands, one per line, with the time by the client's clock in UTC.
 func WriteDeeds(w io.Writer, deeds []Deed) error {
 	width := len("NODE")
 	for _, d := range deeds {

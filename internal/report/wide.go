@@ -10,13 +10,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// row is an answer that a wide table has yet to print.
+// row is an answer that a wide table has not yet printed.
 type row struct {
 	node string
 	probe.Result
 }
 
-// Rows prints each answer as it arrives, for the prompt of a session.
+// Rows returns a sink that prints each answer as it arrives, for a session's prompt.
 func Rows(w io.Writer, colour bool) Sink {
 	t := &table{paper: paper{colour: colour}, w: w, wide: true}
 	return SinkFunc(func(ev probe.Event) error {
@@ -40,8 +40,8 @@ type family struct {
 	rows     []row
 }
 
-// grouped prints the answers family by family: families with bad answers first, and within a family the bad answers
-// first, then by check and target. Answers of baseline nodes come last.
+// grouped prints the answers family by family. Families with bad answers come first. In each family, bad answers come
+// first, then the order is by check and target. Baseline nodes' answers come last.
 func (t *table) grouped(b *strings.Builder) {
 	var all []*family
 	for _, r := range t.waiting {
@@ -78,7 +78,7 @@ func (t *table) grouped(b *strings.Builder) {
 	}
 }
 
-// urgency orders statuses by their importance to the reader.
+// urgency returns a status's importance to the reader.
 func urgency(s probe.Status) int {
 	return slices.Index([]probe.Status{probe.Fail, probe.Unknown, probe.Warn, probe.Info, probe.OK, probe.Skip}, s)
 }

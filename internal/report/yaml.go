@@ -25,8 +25,8 @@ func WriteYAML(w io.Writer, v any) error {
 	return err
 }
 
-// plainTree returns a value as decoded JSON, with integers. No text in it can steer a terminal: YAML and templates
-// print characters that JSON escapes.
+// plainTree returns a value as decoded JSON, with integers. No text in it can control a terminal. This is necessary
+// because YAML and templates print characters that JSON escapes.
 func plainTree(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -49,7 +49,7 @@ func plainNode(v any) any {
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for key, value := range v { // nodes choose the keys of facts too
+		for key, value := range v { // nodes also choose the keys of facts
 			out[probe.Plain(key)] = plainNode(value)
 		}
 		return out

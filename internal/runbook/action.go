@@ -14,9 +14,9 @@ import (
 // Limits of an action.
 const (
 	dryRunLimit = time.Minute
-	keepLimit   = 20 * time.Second // of each command: a missing log is no reason to wait long
+	keepLimit   = 20 * time.Second // for each command: a missing log is not a reason to wait long
 	actionLimit = 5 * time.Minute  // a drain takes minutes
-	keptLines   = 40               // the last lines that each command keeps
+	keptLines   = 40               // number of last lines to keep from each command
 )
 
 // action runs a step that changes the node or the cluster. It runs only if the user allowed the step by name, saw its
@@ -40,7 +40,7 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	case w.past && !done:
 		e.Deed = before
 		return goesOn(s.Name)
-	// An action that did not run, or may not have run, is offered again if the resumed runbook allows it.
+	// If an action did not run, or it is unknown whether it ran, it is offered again if the resumed runbook allows it.
 	case !done, (out.NotRun != "" || out.Unsure != "") && !w.past && slices.Contains(w.Actions, s.Name):
 		if out, err = w.propose(ctx, e.Step, s, before); err != nil {
 			if e.Deed = before; out.Unsure != "" {
@@ -55,7 +55,8 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// cutDeed returns an action that started and has no recorded end, so its result is unknown; nil if there is none.
+// cutDeed returns an action that started but has no recorded end, so its result is unknown. It returns nil if there is
+// no such action.
 func (w *walk) cutDeed(key string) (*Deed, error) {
 	var d Deed
 	at, ok, err := w.Journal.unfinished(key, &d)
@@ -70,7 +71,8 @@ func interruptedAt(began time.Time) string {
 	return fmt.Sprintf("it started at %s and was interrupted", began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// notRun returns why an action is only shown; "" if it may run. unknown is the error of building its command.
+// notRun returns why an action is only shown, or "" if it is allowed to run. unknown is the error from building the
+// action's command.
 func (w *walk) notRun(s *Step, unknown error) string {
 	switch {
 	case unknown != nil:
@@ -87,8 +89,8 @@ func (w *walk) notRun(s *Step, unknown error) string {
 	return ""
 }
 
-// propose shows an action, and runs it if the user confirms. If an earlier attempt may have run, it keeps what that
-// attempt saved: the originals may be gone.
+// propose shows an action, and runs it if the user confirms. If an earlier attempt may have run, propose keeps the
+// output that this attempt saved, because the originals may be gone.
 func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (Deed, error) {
 	a := s.Action
 	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
@@ -110,7 +112,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	if out.NotRun = w.notRun(s, err); out.NotRun != "" { // check before anything is started
+	if out.NotRun = w.notRun(s, err); out.NotRun != "" { // check this before anything is started
 		return out, nil
 	}
 	w.World.Progress("dry run of " + s.Name)
@@ -140,8 +142,8 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 	return w.perform(ctx, at, s.Name, out)
 }
 
-// keep saves the output of commands that show what the action destroys, before it runs. If one fails, the user sees
-// that before confirming. It is not a reason to refuse.
+// Before an action runs, keep saves the output of commands that show what the action destroys. If a command fails, the
+// user sees that before confirming. It is not a reason to refuse.
 func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	for _, texts := range commands {
 		words, err := w.words(ctx, texts)
@@ -168,7 +170,7 @@ func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	return nil
 }
 
-// lastLines returns the last lines of a text, cleaned and each cut to a limit; columns and indents stay.
+// lastLines returns the last lines of a text. It cleans them and cuts each to a limit, but keeps columns and indents.
 func lastLines(text string) []string {
 	var out []string
 	for line := range strings.Lines(strings.TrimRight(text, " \t\r\n")) {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Question is what a runbook asks a person.
+// Question is a question that a runbook asks a person.
 type Question struct {
 	Step    string
 	Text    string
 	Options []string // nil = any text
-	Default *string  // for an empty answer; nil = an answer is required
+	Default *string  // used for an empty answer; nil = an answer is required
 	Wrong   string   // the previous answer, if it was not one of the options
 }
 
@@ -60,7 +60,8 @@ func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, er
 	}
 }
 
-// option returns the option that a user typed: exactly, or a prefix of exactly one option in any case.
+// option returns the option that a user typed. The text must be the option itself, or a prefix of exactly one option in
+// upper or lower case.
 func option(options []string, typed string) (string, bool) {
 	if len(options) == 0 || slices.Contains(options, typed) {
 		return typed, typed != ""

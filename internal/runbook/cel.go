@@ -21,14 +21,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// costLimit bounds one evaluation in CEL's cost units: some hundred milliseconds. An expression of a runbook, or a huge
-// result, must not hang the client.
+// costLimit is the limit for one evaluation, in CEL's cost units. It corresponds to a few hundred milliseconds. A
+// runbook's expression, or a huge result, must not hang the client.
 const costLimit = 10_000_000
 
 // Word documents a variable or function of expressions, for the guide.
 type Word struct{ Name, Type, Doc string }
 
-// variables are what expressions can read, in the order of the guide.
+// variables lists the variables that expressions can read, in the order of the guide.
 var variables = []struct {
 	Word
 	kind *cel.Type
@@ -49,7 +49,7 @@ var (
 	groupType  = cel.ObjectType("runbook.Group")
 )
 
-// functions query the last results of the node; steps.STEP.FUNCTION(...) queries those of a step.
+// functions query the node's last results. steps.STEP.FUNCTION(...) queries a step's results.
 var functions = []struct {
 	Word
 	result *cel.Type
@@ -65,13 +65,13 @@ var functions = []struct {
 	{Word{"asked", "bool", `asked("CHECK"): it has an answer; skip and unknown are not answers`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.answered(id)) }},
 }
 
-// asJSON makes a text part of a JSON document. Inserted without it, a quote in a node's text would break the document.
+// asJSON formats a text for a JSON document. Without it, a quote in a node's text would break the document.
 var asJSON = Word{"json", "string", `json(TEXT): the text as a quoted JSON string, for the body of a webhook`}
 
 // first returns the first item of a list. It never fails, so a condition needs no check for an empty list.
 var first = Word{"first", "cause, result or group", `first(causes), first(results), first(steps.STEP.groups): the first item of the list; for an empty list, an item with empty fields`}
 
-// firstOf implements first() for lists of one type; empty returns the result for an empty list.
+// firstOf implements first() for lists of one type. empty returns the result for an empty list.
 func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
 	return cel.Overload("first_"+kind.TypeName(), []*cel.Type{cel.ListType(kind)}, kind,
 		cel.UnaryBinding(func(v ref.Val) ref.Val {
@@ -99,7 +99,7 @@ func Words() (vars, funcs []Word, results, causes, groups []string) {
 	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), causes, fieldsOf(reflect.TypeFor[Group]())
 }
 
-// lastSeen is the variable behind functions without a step. Its @ keeps runbooks from naming it.
+// lastSeen is the variable that functions without a step use. Because of the @, runbooks cannot name it.
 const lastSeen = "@seen"
 
 // language is the CEL environment of every expression.
@@ -150,7 +150,7 @@ type compiled struct {
 	program cel.Program
 	tree    ast.Expr
 	kind    *cel.Type
-	kindOf  func(id int64) *cel.Type // type of each node of the tree
+	kindOf  func(id int64) *cel.Type // type of each node in the tree
 }
 
 // compileError is an error in an expression, with its line, counted from 1.
@@ -161,7 +161,7 @@ type compileError struct {
 
 func (e compileError) Error() string { return e.what }
 
-// compile checks an expression; any error is a compileError.
+// compile checks an expression. Any error is a compileError.
 func compile(text string) (*compiled, error) {
 	env, err := language()
 	if err != nil {
@@ -179,7 +179,7 @@ func compile(text string) (*compiled, error) {
 	return &compiled{text, program, checked.NativeRep().Expr(), checked.OutputType(), checked.NativeRep().GetType}, nil
 }
 
-// sight is everything that an expression can read now.
+// sight holds everything that an expression can currently read.
 type sight struct {
 	node            string
 	params, answers map[string]string
@@ -226,7 +226,7 @@ func brief(text string) string { return strings.Join(strings.Fields(text), " ") 
 // piece is a part of a text: literal words, or an expression whose value is inserted.
 type piece struct {
 	words, expression string
-	line              int // of the text, from 0
+	line              int // line in the text, from 0
 }
 
 var errUnclosed = errors.New("has a ${ without a closing }; write $${ for a literal ${")
@@ -262,8 +262,8 @@ func pieces(text string) ([]piece, error) {
 	return out, nil
 }
 
-// closing returns the index of the brace that ends an expression; -1 if there is none. It skips braces in strings and
-// in maps.
+// closing returns the index of the brace that ends an expression, or -1 if there is none. It skips braces in strings
+// and in maps.
 func closing(text string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -288,14 +288,14 @@ func closing(text string) int {
 	return -1
 }
 
-// text inserts the values of expressions into a text. It cleans texts of nodes and people, so that they cannot control
-// the terminal.
+// text inserts the values of expressions into a text. It cleans texts from nodes and people, so they cannot control the
+// terminal.
 func (s sight) text(ctx context.Context, text string) (string, error) {
 	return s.fill(ctx, text, func(err error) (string, error) { return "", err })
 }
 
-// say is text for people. An expression that cannot be evaluated becomes its error message, because a note must not end
-// the runbook.
+// say does the same as text for texts that people read. If an expression cannot be evaluated, say inserts the error
+// message instead, because a note must not end the runbook.
 func (s sight) say(ctx context.Context, text string) string {
 	out, err := s.fill(ctx, text, func(err error) (string, error) { return "(nothing: " + brief(err.Error()) + ")", nil })
 	if err != nil {
@@ -343,7 +343,7 @@ func inWords(v ref.Val) string {
 	return fmt.Sprint(v.Value())
 }
 
-// canBeSaid reports whether values of a type make sense in a text.
+// canBeSaid reports whether values of a type can be shown in a message.
 func canBeSaid(t *cel.Type) bool {
 	if t.Kind() == types.ListKind {
 		return canBeSaid(t.Parameters()[0])

@@ -15,19 +15,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// maxOutput bounds what is kept of a command's output, in bytes: this much of its start and of its end.
+// maxOutput is the maximum number of bytes to keep from the start of a command's output, and from its end.
 const maxOutput = 64 << 10
 
 // ran is the outcome of a command.
 type ran struct {
 	started bool
-	exit    int    // exit code, -1 = none
+	exit    int    // exit code; -1 = none
 	out     string // stdout
 	all     string // stdout and stderr, in the order of writing
 	failed  string // why there is no exit code
 }
 
-// why describes a failed command in one line.
+// why returns one line about why a command failed.
 func (r ran) why() string {
 	if r.failed != "" {
 		return plainly(r.failed)
@@ -35,9 +35,9 @@ func (r ran) why() string {
 	return probe.Cut(strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", r.exit, plainly(r.all)), ": "), maxSaw)
 }
 
-// start runs a program of this machine until it exits or its limit expires, then kills its process group. Its
-// environment has the node, the parameters, and a kubeconfig of the runbook's cluster: kubectl's current context may
-// select another cluster.
+// start runs a program on this machine until the program exits or its limit expires, then kills its process group. The
+// environment has the node, the parameters, and a kubeconfig for the runbook's cluster, because kubectl's current
+// context may select another cluster.
 func (w *walk) start(ctx context.Context, limit time.Duration, words []string, stdin io.Reader) (ran, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -78,7 +78,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	return r, nil
 }
 
-// capped keeps the start and the end of an output. A check prints its result first; a log ends with the error.
+// capped keeps the start and the end of an output. A check prints its result first, and a log ends with the error.
 type capped struct {
 	mu          sync.Mutex // two goroutines copy stdout and stderr
 	first, last []byte
@@ -90,7 +90,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	room := min(len(p), maxOutput-len(c.first))
 	c.first, c.last = append(c.first, p[:room]...), append(c.last, p[room:]...)
-	if len(c.last) > 2*maxOutput { // only sometimes, because a program may write a few bytes at a time
+	if len(c.last) > 2*maxOutput { // trim only sometimes, because a program may write a few bytes at a time
 		c.shorten()
 	}
 	return len(p), nil

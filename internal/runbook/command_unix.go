@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// alone starts a program in its own process group, so that a timeout also kills its children.
+// alone starts a program in its own process group. A timeout then also kills the program's children.
 func alone(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The limits of what a check's command may return, the same as for any result.
+// The limits for what a check's command may return. They are the same as for any result.
 const (
 	maxSaw   = 400
 	maxLines = 16
@@ -68,8 +68,8 @@ func (w *walk) result(c *Check, s probe.Status, saw string) Result {
 	}
 }
 
-// checkCommand runs a program with the protocol of node-problem-detector's custom plugins: exit code 0 is ok, 1 is a
-// fault, anything else is unknown. Its first line of output is the observation.
+// checkCommand runs a program with the protocol of node-problem-detector's custom plugins: exit code 0 means ok, 1 a
+// fault, and any other code unknown. The first line of output is the observation.
 func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 	words, err := w.words(ctx, c.Command)
 	switch {
@@ -149,14 +149,14 @@ func (w *walk) notifyCommand(ctx context.Context, command []string) (Notified, e
 	return out, nil
 }
 
-// A webhook gets a few attempts, with a growing pause between them.
+// A webhook gets a few attempts, with increasing pauses between them.
 const (
-	postLimit = 10 * time.Second // of one attempt
+	postLimit = 10 * time.Second // for one attempt
 	postTries = 3
 	postPause = time.Second
 )
 
-// post sends the record so far. The URL may hold a token, so messages name only its host.
+// post sends the record so far. The URL may contain a token, so messages name only the URL's host.
 func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
 	out := Notified{Whom: "a webhook"}
 	where, err := w.sight().text(ctx, h.URL)
@@ -211,11 +211,11 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
 	}
 }
 
-// notOverHTTP is why a secret is not sent. It is checked before the runbook starts if the URL is known then, and again
-// before sending.
+// notOverHTTP is the reason why a secret is not sent. If the URL is already known, this is checked before the runbook
+// starts. It is checked again before sending.
 const notOverHTTP = "a secret is not sent over http: use https"
 
-// readable reports whether others on the network could read a secret of the request: its Authorization header, or a
+// readable reports whether others on the network could read a secret in the request: the Authorization header, or a
 // user and password in the URL, which become that header.
 func readable(where, auth string) bool {
 	u, err := url.Parse(where)
@@ -237,7 +237,8 @@ func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 	return json.Marshal(w.record)
 }
 
-// send makes one attempt. It returns why it failed, "" if it did not, and whether another attempt may succeed.
+// send makes one attempt. It returns why the attempt failed, or "" if it did not, and whether another attempt may
+// succeed.
 func send(ctx context.Context, client *http.Client, where, auth string, body []byte) (failed string, again bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
 	if err != nil {
@@ -253,7 +254,7 @@ func send(ctx context.Context, client *http.Client, where, auth string, body []b
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok { // its text has the whole URL
+		if u, ok := errors.AsType[*url.Error](err); ok { // the error's text has the whole URL
 			err = u.Err
 		}
 		return plainly(err.Error()), true

@@ -18,39 +18,39 @@ const Limit = 30 * time.Minute
 // Defaults and fixed limits of steps.
 const (
 	defaultEvery  = 15 * time.Second // between the attempts of a wait
-	checkLimit    = 10 * time.Second // of a check's command
-	notifyLimit   = 30 * time.Second // of a notify's command
+	checkLimit    = 10 * time.Second // for a check's command
+	notifyLimit   = 30 * time.Second // for a notify's command
 	parallelNodes = 4                // each run holds a pod and a connection to the API
-	maxNodes      = 50               // of one run: takes some minutes, and the record is small enough to send
+	maxNodes      = 50               // in one run: takes a few minutes, and the record is small enough to send
 	oldNews       = 10 * time.Minute // older results are shown with their age
 )
 
-// World is how a runbook reaches everything outside of it. Every function honours its context, and may be called again
-// after a resume.
+// World has the functions with which a runbook accesses everything outside of it. Every function honours its context,
+// and may be called again after a resume.
 type World struct {
-	// Run examines a node as 'calico-probe run' does. If it returns an error, the run has the results until then.
+	// Run examines a node as 'calico-probe run' does. If it returns an error, the run has the results up to the error.
 	Run func(ctx context.Context, node string, r Run) (report.Run, error)
-	// Agree is called before a step runs on these nodes. Its error, the user's refusal, stops the runbook.
+	// Agree is called before a step runs on these nodes. An error means that the user refuses, and stops the runbook.
 	Agree func(ctx context.Context, r Run, nodes []string) error
-	// Fleet examines many nodes as 'calico-probe run --all-nodes' does. If it returns an error, the fleet has the
-	// results until then.
+	// Fleet examines many nodes as 'calico-probe run --all-nodes' does. If it returns an error, the fleet has the results
+	// up to the error.
 	Fleet func(ctx context.Context, f Fleet) (report.Fleet, error)
-	// Nodes returns the nodes that match a selector, or a number of other ready nodes, without the given one.
+	// Nodes returns the nodes that match a selector, or a number of other ready nodes. It omits the node named by besides.
 	Nodes func(ctx context.Context, n Nodes, besides string) ([]string, error)
-	// Ask asks a person a question. It returns ErrNoPerson without a person.
+	// Ask asks a person a question. If there is no person, it returns ErrNoPerson.
 	Ask func(ctx context.Context, q Question) (string, error)
-	// Confirm asks a person to confirm an action. It returns ErrNoPerson without a person.
+	// Confirm asks a person to confirm an action. If there is no person, it returns ErrNoPerson.
 	Confirm func(ctx context.Context, p Proposal) (bool, error)
 	// Show is called with every finished step, in order, including those before a resume.
 	Show func(Entry) error
-	// Progress is for a person who waits; Say is for any reader, once.
+	// Progress shows a text to a person who waits. Say prints a text once, for any reader.
 	Progress, Say func(text string)
-	// Waits reports a wait: its start, and each attempt, which replaces the previous text; "" at its end.
+	// Waits reports the start of a wait and each attempt. Each text replaces the previous text. "" reports the end.
 	Waits      func(text string)
 	Who        string // the user who runs this
 	Unattended bool   // no person can confirm actions
-	// Kubeconfig writes a file that points a command to the runbook's cluster. remove deletes it afterwards, because it
-	// may hold secrets. nil if commands find the cluster themselves.
+	// Kubeconfig writes a file that points a command to the runbook's cluster. remove deletes the file afterwards, because
+	// it may contain secrets. Kubeconfig is nil if commands find the cluster themselves.
 	Kubeconfig func() (name string, remove func(), err error)
 	NoKubectl  string // why kubectl cannot use that file; "" if it can
 }
@@ -58,7 +58,7 @@ type World struct {
 // ErrNoPerson means that no person can be asked.
 var ErrNoPerson = errors.New("there is no terminal to ask on")
 
-// Mistake is a wrong input, with which the runbook cannot start.
+// Mistake is a wrong input because of which the runbook cannot start.
 type Mistake struct{ Err error }
 
 func (m Mistake) Error() string { return m.Err.Error() }
@@ -68,7 +68,7 @@ func (m Mistake) Unwrap() error { return m.Err }
 type Proposal struct {
 	Step string
 	Deed        // what is known so far
-	Seen string // the age of the results that it is based on; "" if they are fresh
+	Seen string // the age of the results on which it is based; "" if they are fresh
 }
 
 // Engine runs one runbook once.
@@ -78,12 +78,12 @@ type Engine struct {
 	World    World
 	Answers  map[string]string // by the names of their steps
 	Actions  []string          // names of steps with an allowed action
-	Commands bool              // allow programs of this machine
+	Commands bool              // allow programs on this machine
 
 	past bool // only replay the journal
 }
 
-// Replay shows the record in a journal, and runs nothing.
+// Replay shows the record in a journal, but does not run anything.
 func Replay(rb *Runbook, j *Journal) (*Record, error) {
 	e := &Engine{Runbook: rb, Journal: j, past: true, World: World{Show: func(Entry) error { return nil }}}
 	return e.Do(context.Background())
@@ -94,28 +94,29 @@ type walk struct {
 	*Engine
 	record    *Record
 	node      string
-	last      []Asked // of the runbook's node: none or one
+	last      []Asked // the last run on the runbook's node: none or one
 	lastRun   *Run    // the options of that run
 	lastAt    time.Time
 	own       []Result // results of the runbook's own checks
 	answers   map[string]string
 	steps     map[string]Seen
-	answered  bool   // some check had a result, good or bad
+	answered  bool   // at least one check had a result, good or bad
 	cut       *Entry // a run or a wait that was interrupted
-	later     bool   // an answer leaves the runbook open
+	later     bool   // an answer left the runbook open
 	unwritten sync.Once
 }
 
 // stop ends a runbook.
 type stop struct {
 	Outcome
-	resumable bool // a later resume may supply what was missing
+	resumable bool // a later resume may supply what is missing
 }
 
 func (s stop) Error() string { return s.Says }
 
-// Do runs the runbook, or resumes it at the end of its journal. If the journal then has no outcome, the runbook can be
-// resumed again. The error is a Mistake, or an error of showing or of a journal that does not match.
+// Do runs the runbook, or resumes it at the end of its journal. If the journal still has no outcome after that, the
+// runbook can be resumed again. The error is a Mistake, an error from showing an entry, or an error because the journal
+// does not match.
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	b := e.Journal.Header
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
@@ -180,7 +181,7 @@ func exitOf(verdict string) int {
 	return report.ExitIncomplete
 }
 
-// atEnd returns the outcome of a runbook without a conclusion: that of the last results.
+// atEnd returns the outcome of a runbook without a conclusion, which comes from the last results.
 func (w *walk) atEnd() Outcome {
 	last := w.sight().last
 	if last.Verdict == "" {
@@ -189,7 +190,7 @@ func (w *walk) atEnd() Outcome {
 	return Outcome{Verdict: last.Verdict, Says: "no step reached a conclusion; " + last.why()}
 }
 
-// cannotGoOn returns the outcome of a runbook that cannot continue: a fault if the last run saw one, otherwise
+// cannotGoOn returns the outcome of a runbook that cannot continue: a fault if the last run saw a fault, otherwise
 // incomplete.
 func (w *walk) cannotGoOn(says string) error {
 	verdict := wordIncomplete
@@ -199,8 +200,7 @@ func (w *walk) cannotGoOn(says string) error {
 	return stop{Outcome: Outcome{Verdict: verdict, Says: says}}
 }
 
-// old returns when the node was last examined, if that is a while ago: a resumed runbook uses the results in its
-// journal.
+// If the node was last examined some time ago, old reports when. A resumed runbook uses the results in its journal.
 func (w *walk) old() string {
 	if w.lastAt.IsZero() || time.Since(w.lastAt) < oldNews {
 		return ""
@@ -208,22 +208,22 @@ func (w *walk) old() string {
 	return fmt.Sprintf("these results are from %s (%v ago)", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
 }
 
-// sight returns what expressions can read now.
+// sight returns what expressions can currently read.
 func (w *walk) sight() sight {
 	return sight{
 		node: w.node, params: w.record.Params, answers: w.answers, steps: w.steps, last: seen(w.last...).with(w.node, w.own),
 	}
 }
 
-// wrote reports, once, that the journal is not writable.
+// wrote reports that the journal is not writable. It reports this only once.
 func (w *walk) wrote(err error) {
 	if err != nil {
 		w.unwritten.Do(func() { w.World.Say(fmt.Sprintf("%v: this runbook cannot be resumed later", err)) })
 	}
 }
 
-// effect runs what must not run again after a resume. If the journal has its outcome, effect returns that. An
-// interrupted effect runs again.
+// effect runs a function that must not run again after a resume. If the journal has the outcome, effect returns that
+// outcome. If the function was interrupted, it runs again.
 func effect[T any](w *walk, key, step string, do func() (T, error)) (out T, at time.Time, err error) {
 	at, ok, err := w.Journal.ended(key, &out)
 	if ok {
@@ -262,7 +262,7 @@ func (w *walk) walk(ctx context.Context, above string, steps []Step) error {
 	return nil
 }
 
-// called returns the name of a step for people.
+// called returns a step's name for people.
 func called(at string, s *Step) string { return cmp.Or(s.Name, "step "+at) }
 
 func (w *walk) step(ctx context.Context, at string, s *Step) error {
@@ -304,18 +304,18 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	}
 	switch then := w.Journal.cut; {
 	case err == nil:
-	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was shown when the runbook stopped
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // show it as it was shown when the runbook stopped
 		e = *then.Entry
 	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Fleet != nil || s.Wait != nil):
 		e.cut()
 		w.cut = &e
-	case e.Held == nil && e.Deed == nil: // unfinished: the reason of the stop explains it
+	case e.Held == nil && e.Deed == nil: // unfinished: the reason for the stop explains it
 		return err
 	}
 	return errors.Join(w.show(e), err)
 }
 
-// cut marks an entry as interrupted, so that its partial results do not count as answers.
+// cut marks an entry as interrupted. Its partial results then do not count as answers.
 func (e *Entry) cut() {
 	const again = "stopped early: it runs again when the runbook is resumed"
 	if e.Kind != "wait" {

@@ -15,8 +15,8 @@ import (
 // Fleet examines many nodes as 'calico-probe run --all-nodes' does, and groups those with the same cause. It does not
 // replace the last results of the runbook's node.
 type Fleet struct {
-	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}; without names and selector all nodes
-	Selector string   `json:"selector,omitempty"` // of labels, same syntax as kubectl's -l
+	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}; all nodes if there are no names and no selector
+	Selector string   `json:"selector,omitempty"` // label selector, same syntax as kubectl's -l
 	Checks   []string `json:"checks,omitempty"`   // same as --checks
 	Skip     []string `json:"skip,omitempty"`     // same as --skip
 	Profile  string   `json:"profile,omitempty"`  // same as --profile; excludes checks
@@ -24,7 +24,7 @@ type Fleet struct {
 	Via string `json:"via,omitempty"`
 }
 
-// fleetWays are the values of its Via.
+// fleetMethods are the values of a fleet's Via.
 var fleetMethods = []string{"api", "pod"}
 
 // Group is a set of nodes with the same cause, or with bad results of the same check that no cause explains.
@@ -36,10 +36,10 @@ type Group struct {
 	Nodes      []string `json:"nodes"`      // their names
 	Of         int      `json:"of"`         // number of judged nodes
 	Common     string   `json:"common"`     // what distinguishes them from the other nodes; "" = nothing
-	Example    string   `json:"example"`    // the node that stands for the group
+	Example    string   `json:"example"`    // the node that represents the group
 	Fix        string   `json:"fix"`        // of the example node
 	Radius     string   `json:"radius"`     // what the fix touches
-	Commands   []string `json:"commands"`   // of the fix; conditional ones are comments
+	Commands   []string `json:"commands"`   // commands of the fix; conditional commands are comments
 }
 
 // Looked is the outcome of a fleet step.
@@ -49,15 +49,15 @@ type Looked struct {
 	Counts   map[string]int    `json:"counts"` // number of nodes by verdict
 	Groups   []Group           `json:"groups"` // failures first, then by size
 	More     int               `json:"more,omitempty"`
-	Causes   []Cause           `json:"causes"`            // of the example nodes
-	Verdicts map[string]string `json:"verdicts"`          // of each unhealthy node
+	Causes   []Cause           `json:"causes"`            // causes of the example nodes
+	Verdicts map[string]string `json:"verdicts"`          // verdict of each unhealthy node
 	Lacks    string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
 }
 
-// maxGroups bounds the groups in a record, for a cluster in which every node has its own cause.
+// maxGroups is the maximum number of groups in a record. In some clusters every node may have a different cause.
 const maxGroups = 50
 
-// looked converts a run over many nodes for the record. err is why it did not finish.
+// looked converts a run over many nodes for the record. err is the reason why the run did not finish.
 func looked(run report.Fleet, err error) Looked {
 	out := Looked{Nodes: len(run.Nodes), Verdict: wordIncomplete, Counts: map[string]int{}, Groups: []Group{},
 		Causes: []Cause{}, Verdicts: map[string]string{}}
@@ -96,7 +96,7 @@ func looked(run report.Fleet, err error) Looked {
 	return out
 }
 
-// seen returns what expressions read of it.
+// seen returns the part of it that expressions can read.
 func (l Looked) seen() Seen {
 	s := seen()
 	s.Groups, s.Causes, s.Verdict, s.Verdicts, s.Lacks = l.Groups, l.Causes, l.Verdict, l.Verdicts, l.Lacks
@@ -116,7 +116,7 @@ func (w *walk) fleet(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// lookAt examines many nodes. If they cannot be examined, that is an answer, unless the input was wrong.
+// lookAt examines many nodes. If they cannot be examined, that is also an answer, unless the input was wrong.
 func (w *walk) lookAt(ctx context.Context, f Fleet) (Looked, error) {
 	var names []string
 	for _, text := range f.Names {
@@ -191,7 +191,7 @@ func (g Group) rest() []string {
 	return append(out, "on "+g.Example+": "+g.Says)
 }
 
-// write prints it for a person.
+// write prints the outcome for a person.
 func (l Looked) write(para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: calico-probe judged %s", head, l))
 	if l.Lacks != "" {
@@ -224,5 +224,6 @@ func (l Looked) markdown(b *strings.Builder) {
 	}
 }
 
-// shownBad is how many bad results a text shows, per run and per cause. The record's JSON has all.
+// shownBad is the maximum number of bad results that a text shows, per run and per cause. The record's JSON has all of
+// them.
 const shownBad = 6

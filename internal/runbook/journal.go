@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Header is the first line of a journal. It has all that a resume needs.
+// Header is the first line of a journal. It has all the data that a resume needs.
 type Header struct {
 	V       int                 `json:"v"`
 	Kind    string              `json:"kind"`    // always RunbookJournal
@@ -28,20 +28,21 @@ type Header struct {
 	Source  string              `json:"source"` // its text
 	Node    string              `json:"node"`
 	Params  map[string]string   `json:"params"`
-	Flags   map[string][]string `json:"flags,omitempty"`  // as typed, without secrets
+	Flags   map[string][]string `json:"flags,omitempty"`  // flags as typed, without secrets
 	Server  string              `json:"server,omitempty"` // address of the API
 	Cluster *probe.Cluster      `json:"cluster,omitempty"`
 	By      string              `json:"by"`
 	At      time.Time           `json:"at"`
 }
 
-// line is any other line of a journal: an effect that started, or one that ended with the outcome Out.
+// line is any other line of a journal. It records, for example, that an effect started, or that it ended with the
+// outcome Out.
 type line struct {
 	Type string          `json:"type"` // begin, end, resume, outcome or left
 	At   time.Time       `json:"at"`
 	Key  string          `json:"key,omitempty"` // of the effect
 	Step string          `json:"step,omitempty"`
-	By   string          `json:"by,omitempty"` // who resumed it
+	By   string          `json:"by,omitempty"` // who resumed the runbook
 	Out  json.RawMessage `json:"out,omitempty"`
 }
 
@@ -56,19 +57,19 @@ const (
 
 const journalKind = "RunbookJournal"
 
-// maxJournal bounds a journal in bytes, because it is read into memory. A run has a few hundred KB, and a record at
-// most maxAnswers of results.
+// maxJournal is the maximum size of a journal in bytes, because a journal is read into memory. A run has a few hundred
+// KB, and a record has at most maxAnswers bytes of results.
 const maxJournal = 32 << 20
 
-// Why a journal cannot be resumed.
+// The reasons why a journal cannot be resumed.
 var (
 	ErrNoJournal = errors.New("is not the journal of a runbook")
 	ErrInUse     = errors.New("is the journal of a runbook that is running elsewhere")
 	ErrEnded     = errors.New("is the journal of a finished runbook: 'calico-probe runbook record' shows its outcome")
 )
 
-// Journal is the log of the effects of one runbook: what started, and its outcome. Each line is written before the next
-// step, so a killed client can resume. Without a file it is in memory.
+// Journal is the log of one runbook's effects: what started, and what the outcome was. Each line is written before the
+// next step, so the runbook can be resumed after the client was killed. If there is no file, the journal is in memory.
 type Journal struct {
 	Header Header
 	Ended  bool // it has an outcome
@@ -76,10 +77,10 @@ type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
 	err   error
-	began map[string]line // started and not ended
+	began map[string]line // effects that have started but not ended
 	done  map[string]line
-	came  Outcome // if it has ended
-	cut   *left   // how it was left, until a later run resumes it
+	came  Outcome // the outcome, if it has ended
+	cut   *left   // the state in which it was left, until a later run resumes it
 }
 
 // left describes an unfinished runbook that can be resumed.
@@ -101,7 +102,7 @@ func CreateJournal(name string, b Header) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the journal: %w", err)
 	}
-	filelock.Lock(f) // no other process knows the file yet
+	filelock.Lock(f) // no other process has the file open yet
 	j.file = f
 	if err := j.write(j.Header); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
@@ -109,7 +110,7 @@ func CreateJournal(name string, b Header) (*Journal, error) {
 	return j, nil
 }
 
-// OpenJournal reads a journal. To resume it, goOn also locks it for this process.
+// OpenJournal reads a journal. If goOn is true, it also locks the journal for this process, which a resume needs.
 func OpenJournal(name string, goOn bool) (*Journal, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // opening a named pipe would block
 		return nil, fmt.Errorf("%s %w", name, ErrNoJournal)
@@ -163,7 +164,7 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 		if json.Unmarshal(text, &l) == nil {
 			j.take(l)
 		}
-		if errors.Is(err, io.EOF) && limited.N <= 0 { // the missing effects would run again
+		if errors.Is(err, io.EOF) && limited.N <= 0 { // otherwise the missing effects would run again
 			return nil, false, fmt.Errorf("is larger than a journal can be (%d MB)", maxJournal>>20)
 		}
 		if errors.Is(err, io.EOF) {
@@ -183,7 +184,7 @@ func (j *Journal) take(l line) {
 			j.cut = cut
 		}
 	case lineBegin:
-		if j.began[l.Key] = l; l.Out != nil { // it has side effects: an earlier outcome is obsolete
+		if j.began[l.Key] = l; l.Out != nil { // it has side effects, so an earlier outcome is obsolete
 			delete(j.done, l.Key)
 		}
 	case lineEnd:
@@ -194,7 +195,7 @@ func (j *Journal) take(l line) {
 	}
 }
 
-// Name returns the name of its file; "" without a file.
+// Name returns the name of the journal's file, or "" if there is no file.
 func (j *Journal) Name() string {
 	if j.file == nil {
 		return ""
@@ -221,8 +222,8 @@ func (j *Journal) begin(key, step string) error {
 	return j.add(line{Type: lineBegin, Key: key, Step: step})
 }
 
-// certainly records that an effect is about to start, with what is known of it, and syncs the file. An action must not
-// run without a durable record.
+// certainly records that an effect is about to start, with what is already known about it, and syncs the file. An
+// action must not run without a durable record.
 func (j *Journal) certainly(key, step string, out any) error {
 	b, err := json.Marshal(out)
 	if err != nil {
@@ -270,14 +271,14 @@ func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) 
 	return j.known(j.done, key, out)
 }
 
-// forget makes a finished effect run again.
+// forget removes the outcome of a finished effect, which then runs again.
 func (j *Journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.done, key)
 }
 
-// unfinished returns what was known at the start of an effect that has not ended.
+// unfinished returns what was known when an effect started that has not ended.
 func (j *Journal) unfinished(key string, out any) (at time.Time, ok bool, err error) {
 	return j.known(j.began, key, out)
 }
@@ -308,7 +309,7 @@ func (j *Journal) add(l line) error {
 	return j.err
 }
 
-// write writes one line with a single call, so that a crash cannot leave half of one before another.
+// write writes one line with a single call. A crash then cannot leave half of a line before another line.
 func (j *Journal) write(v any) error {
 	if j.file == nil {
 		return nil
@@ -325,8 +326,8 @@ func (j *Journal) write(v any) error {
 	return nil
 }
 
-// Prune removes journals older than age from a folder, and the oldest if there are more than the number to keep. It
-// keeps journals in use. It ignores errors, because the next call retries.
+// Prune removes journals that are older than age from a folder. If more than keep journals are left, it also removes
+// the oldest. It does not remove journals that are in use. It ignores errors, because the next call retries.
 func Prune(dir string, age time.Duration, keep int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -363,7 +364,7 @@ func removeUnused(name string) {
 
 // JournalName returns a file name for a journal. Names sort by time.
 func JournalName(runbook, node string, at time.Time) string {
-	plain := strings.Map(func(r rune) rune { // what the user types as a node must not become a path
+	plain := strings.Map(func(r rune) rune { // the text that the user types as a node must not become a path
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
 			return r
 		}

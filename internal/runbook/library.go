@@ -17,7 +17,7 @@ import (
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// symptomSteps are the steps of each built-in runbook without steps in its file. The file's name replaces SYMPTOM.
+// symptomSteps are the steps of each built-in runbook whose file has no steps. The file's name replaces SYMPTOM.
 //
 //go:embed builtin/symptom/steps.yaml
 var symptomSteps string
@@ -38,7 +38,7 @@ type Item struct {
 	Alerts   []string `json:"alerts"`
 	BuiltIn  bool     `json:"builtin"`
 	Replaces string   `json:"replaces,omitempty"` // the file of the replaced runbook with the same name
-	Wrong    string   `json:"wrong,omitempty"`    // why it cannot run
+	Wrong    string   `json:"wrong,omitempty"`    // the reason why it cannot run
 
 	Causes  []probe.Cause `json:"-"` // the causes of its symptom, with their advice
 	Runbook *Runbook      `json:"-"` // nil if it is invalid
@@ -46,12 +46,12 @@ type Item struct {
 	Text    []byte        `json:"-"`
 }
 
-// general is the runbook for unspecified trouble with a node. It covers every cause.
+// general is the runbook for unspecified problems with a node. It covers every cause.
 const general = "node-trouble"
 
 // Library returns the runbooks by name: the built-in runbooks, and the runbooks in the folders (*.yaml, *.yml). A later
-// runbook replaces an earlier one of the same name. An invalid runbook is included with its error. The returned error
-// is about a folder.
+// runbook replaces an earlier runbook with the same name. An invalid runbook is included, with its error. The returned
+// error is about a folder.
 func Library(known Known, dirs ...string) ([]Item, error) {
 	var out []Item
 	add := func(it Item) {
@@ -87,7 +87,7 @@ func Library(known Known, dirs ...string) ([]Item, error) {
 	return out, nil
 }
 
-// ReadFile reads a runbook; its errors are in the item.
+// ReadFile reads a runbook. Errors are in the returned item.
 func ReadFile(name string, known Known) Item {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() { // reading a named pipe would block
@@ -125,7 +125,7 @@ func item(file string, text []byte, err error, known Known) Item {
 	return it
 }
 
-// Given validates the user's parameters, answers and actions. It returns the parameters with their defaults, and the
+// Given validates the user's parameters, answers and actions. It returns the parameters, including defaults, and the
 // answers in full. The error is a Mistake.
 func (rb *Runbook) Given(params, answers map[string]string, actions []string) (all, full map[string]string, err error) {
 	all, full = map[string]string{}, map[string]string{}

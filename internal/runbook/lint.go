@@ -10,15 +10,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Known is what a runbook may refer to.
+// Known lists the names to which a runbook may refer.
 type Known struct {
 	Causes []string
-	Advice []probe.Cause // for each cause: its ID, advice and runbooks
+	Advice []probe.Cause // the ID, advice and runbooks of each cause
 	Checks []string      // the IDs that a result can have
 	// Selects returns the IDs of the checks that --checks, --skip and --profile of a run select.
 	Selects func(checks, skip []string, profile string) ([]string, error)
-	// Together returns the checks that a fleet step runs. It fails if a named check cannot run on many nodes, or if
-	// none is left.
+	// Together returns the checks that a fleet step runs. It fails if a named check cannot run on many nodes, or if no
+	// checks are left.
 	Together func(Fleet) ([]string, error)
 	Methods  []string
 	Profiles []string
@@ -28,22 +28,22 @@ var (
 	kebab     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 	paramName = regexp.MustCompile(`^[a-z][a-z0-9]*([-_][a-z0-9]+)*$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // that a runbook can conclude
+	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // the verdicts that a runbook can conclude
 )
 
-// minEvery is the minimum interval of a wait: each attempt may place a probe on a node.
+// minEvery is the minimum interval of a wait, because each attempt may place a probe on a node.
 var minEvery = 5 * time.Second
 
-// linter checks a runbook before it runs. A mistake that shows only at run time costs time during an incident.
+// linter checks a runbook before it runs. A mistake that is found only at run time costs time during an incident.
 type linter struct {
 	file     string
 	known    Known
-	lines    map[string]int // of each field, by path: spec.steps[0].run
+	lines    map[string]int // line of each field, by path: spec.steps[0].run
 	findings []Finding
 	unread   []string // paths of fields with a wrong type
 
 	rb       *Runbook
-	names    []string // of all steps
+	names    []string // names of all steps
 	branches []string
 	own      []string // IDs of the runbook's own checks
 }
@@ -54,8 +54,8 @@ func (l *linter) find(path, format string, args ...any) {
 	}
 }
 
-// follows reports whether a finding may only be a consequence of a malformed field beside or above it. A misspelled
-// field leaves another one missing, and the user needs only the first finding.
+// follows reports whether a finding may only be a consequence of a malformed field next to or above it. If a field is
+// misspelled, another field is missing, and the user needs only the first finding.
 func (l *linter) follows(path string) bool {
 	for l.lines[path] == 0 && path != "" {
 		path = parent(path)
@@ -77,7 +77,7 @@ func (l *linter) warnAt(line int, format string, args ...any) {
 	})
 }
 
-// line returns the line of a field; for a missing one, that of its container.
+// line returns a field's line. If the field is missing, it returns the line of the field's container.
 func (l *linter) line(path string) int {
 	for l.lines[path] == 0 && path != "" {
 		path = parent(path)
@@ -128,7 +128,7 @@ func (l *linter) lint(rb *Runbook) {
 	l.steps("spec.steps", rb.Spec.Steps, newScope())
 }
 
-// steps lints steps in order. It returns whether they always end the runbook.
+// steps lints steps in order. It reports whether they always end the runbook.
 func (l *linter) steps(at string, steps []Step, in *scope) (ends bool) {
 	for i := range steps {
 		here := fmt.Sprintf("%s[%d]", at, i)
@@ -167,7 +167,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 	return false
 }
 
-// does lints the operation of a step, given that the step runs. It returns whether the step always ends the runbook.
+// does lints a step's operation. It assumes that the step runs, and reports whether the step always ends the runbook.
 func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 	switch {
 	case s.Run != nil:
@@ -175,7 +175,7 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		in.asks(s.Name, s.Run.On, l.checksOf(s.Run))
 	case s.Fleet != nil:
 		l.fleet(at+".fleet", s.Fleet, in)
-		in.steps[s.Name] = nil // it has causes, but no results
+		in.steps[s.Name] = nil // an action has causes, but no results
 	case s.Check != nil:
 		l.check(at+".check", s.Check, in)
 		in.checks(s.Name, s.Check.ID)
@@ -216,7 +216,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 	if len(branches) == 0 {
 		l.find(at, "choose has no branches")
 	}
-	rest := in.copy() // the scope after it, if no branch so far matched
+	rest := in.copy() // the scope if none of the branches so far matched
 	var through []*scope
 	for i, b := range branches {
 		here := fmt.Sprintf("%s[%d]", at, i)

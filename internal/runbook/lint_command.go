@@ -38,7 +38,7 @@ func (l *linter) action(at string, s *Step, in *scope) {
 	l.onlyReads(at+".dryRun", a.DryRun)
 }
 
-// kubectl's verbs, also with a subcommand, that only read or that change something. Any other verb, such as exec or a
+// kubectl's verbs, some with a subcommand, that only read or that change something. Any other verb, such as exec or a
 // plugin, gets a warning.
 var (
 	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami",
@@ -50,7 +50,7 @@ var (
 		"certificate deny", "cordon", "create", "delete", "drain",
 		"edit", "expose", "label", "patch", "replace", "rollout pause", "rollout restart", "rollout resume", "rollout undo",
 		"run", "scale", "set", "taint", "uncordon"}
-	// options with which it changes nothing
+	// options with which kubectl changes nothing
 	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"}
 )
 
@@ -93,13 +93,13 @@ func kubectlVerb(words []string) (verb string, rest []string) {
 			"--warnings-as-errors",
 		}, w):
 		case len(w) == 2, strings.HasPrefix(w, "--"):
-			i++ // its value
+			i++ // skip the option's value
 		}
 	}
 	return "", nil
 }
 
-// command lints a command. A text from a node must never be part of a script, because a shell could execute it.
+// command lints a command. A text from a node must never be part of a script, because a shell could execute that text.
 func (l *linter) command(at string, words []string, in *scope) {
 	for i, w := range words {
 		here := fmt.Sprintf("%s[%d]", at, i)
@@ -128,7 +128,7 @@ func (l *linter) command(at string, words []string, in *scope) {
 }
 
 // starters are programs that start another program, which follows in their arguments. words is the number of their own
-// arguments before it. valued has the letters of options whose value is the next word.
+// arguments before that program. valued has the letters of options whose value is the next word.
 var starters = map[string]struct {
 	words  int
 	valued string
@@ -138,7 +138,8 @@ var starters = map[string]struct {
 	"timeout": {1, "ks"}, "chroot": {1, ""}, "nsenter": {0, "GSt"}, "busybox": {},
 }
 
-// programs returns the indexes of the words that name a program: the first word, and what that program starts in turn.
+// programs returns the indexes of the words that name a program: the first word, and the programs that this program
+// starts in turn.
 func programs(words []string) []int {
 	var out []int
 	for at := 0; at < len(words); {
@@ -195,7 +196,7 @@ func isProgram(word string, names ...string) bool { return slices.Contains(names
 
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"}
 
-// scripts returns the indexes of the words that hold a script, if the word at is a shell.
+// scripts returns the indexes of the words that contain a script, if the word at index at is a shell.
 func scripts(words []string, at int) []int {
 	var out []int
 	switch {
@@ -210,7 +211,7 @@ func scripts(words []string, at int) []int {
 			return nil
 		}
 	case isProgram(words[at], "su", "runuser"):
-		if slices.Contains(words[at:], "-u") { // runuser -u USER PROGRAM starts no shell
+		if slices.Contains(words[at:], "-u") { // runuser -u USER PROGRAM does not start a shell
 			return nil
 		}
 		for i := at + 1; i < len(words); i++ {
@@ -222,13 +223,13 @@ func scripts(words []string, at int) []int {
 	return out
 }
 
-// How su takes a script: after an option, or in the same word.
+// The forms in which su takes a script: after an option, or in the same word.
 var (
 	suScript       = regexp.MustCompile(`^(-[flmpP]*c|--(session-)?command)$`)
 	suScriptWithin = regexp.MustCompile(`^(-[flmpP]*c.|--(session-)?command=)`)
 )
 
-// ssh lints an ssh command. ssh joins the words after the host into a script for the remote shell. Some options have a
+// ssh lints an ssh command. ssh joins the words after the host into a script for the remote shell. Some options take a
 // command for the local shell.
 func (l *linter) ssh(at string, words []string, name int) {
 	const valued = "BbcDEeFIiJLlmOopPQRSWw"
@@ -246,8 +247,8 @@ func (l *linter) ssh(at string, words []string, name int) {
 	}
 }
 
-// Options of ssh that take their value from the next word, and options whose value is a command, or an expression that
-// may become one.
+// ssh's options whose value is the next word, and its options whose value is a command or an expression that may become
+// one.
 var (
 	sshOption  = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o$`)
 	sshCommand = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o\s*((?i:(proxy|local|remote|knownhosts)command\b)|\$\{)`)

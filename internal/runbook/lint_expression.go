@@ -46,8 +46,8 @@ func (l *linter) condition(at, text string, in *scope) {
 	}
 }
 
-// expression lints one expression, below lines under the start of its field. It returns nil if the expression is
-// invalid.
+// expression lints one expression, which begins below lines after the start of its field. If the expression is invalid,
+// it returns nil.
 func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 	c, err := compile(text)
 	if bad, ok := errors.AsType[compileError](err); ok {
@@ -72,8 +72,8 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 	return c
 }
 
-// hides reports whether a local variable, such as that of exists(), shadows a global name. The linter then skips the
-// expression, because a name may mean either.
+// hides reports whether a local variable, such as the variable in exists(), shadows a global name. The linter then
+// skips the expression, because the name may mean either.
 func (c *compiled) hides() bool {
 	own := false
 	ast.PreOrderVisit(c.tree, ast.NewExprVisitor(func(e ast.Expr) {
@@ -86,8 +86,8 @@ func (c *compiled) hides() bool {
 	return own
 }
 
-// field returns the field of a result, a cause or a step's results that an expression reads; "" for anything else.
-// Parameters, answers and facts may have the same names but other values.
+// field returns the field of a result, a cause or a step's results that an expression reads. For anything else it
+// returns "", because parameters, answers and facts may have the same names but other values.
 func (c *compiled) field(e ast.Expr) string {
 	if e.Kind() != ast.SelectKind || c.kindOf(e.AsSelect().Operand().ID()).Kind() != types.StructKind {
 		return ""
@@ -118,7 +118,7 @@ func (l *linter) call(line int, of *compiled, c ast.CallExpr, in *scope) {
 	}
 }
 
-// words returns the possible values of an expression, "" included if it can be empty; nil = any value.
+// words returns an expression's possible values; nil = any value. They include "" if the expression can be empty.
 func (l *linter) words(c *compiled, e ast.Expr) []string {
 	what, answer := c.field(e), ""
 	switch e.Kind() {
@@ -156,7 +156,7 @@ func (l *linter) words(c *compiled, e ast.Expr) []string {
 	return out
 }
 
-// compared lints literals that are compared with a field whose possible values are known.
+// compared lints literals that are compared with a field if the field's possible values are known.
 func (l *linter) compared(line int, c *compiled, field, with ast.Expr, in *scope) {
 	words, name := l.words(c, field), c.field(field)
 	literals := []ast.Expr{with}

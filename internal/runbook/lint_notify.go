@@ -48,7 +48,7 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 // byPerson matches a parameter, which comes from the user who starts the runbook and not from a node.
 var byPerson = regexp.MustCompile(`\$\{\s*params\.\w+\s*\}`)
 
-// hostOf returns a URL up to its path, which decides where the request goes.
+// hostOf returns the part of a URL before its path. This part decides where the request goes.
 func hostOf(url string) string {
 	scheme, rest, found := strings.Cut(url, "://")
 	if !found {

@@ -11,13 +11,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// scope is what is known at a step, on every path to it.
+// scope holds what is known at a step on every path to that step.
 type scope struct {
 	answers  map[string]bool
-	steps    map[string][]string // of each run, wait or check by name: the checks that it may run
+	steps    map[string][]string // the checks that each run, wait or check may run, by its name
 	ran      bool                // there was an earlier run
 	included []string            // checks that the last run on the node may have run
-	own      []string            // the runbook's own checks since
+	own      []string            // the runbook's own checks since that run
 }
 
 func newScope() *scope {
@@ -30,7 +30,7 @@ func (s *scope) copy() *scope {
 	return &c
 }
 
-// join merges the scopes of two paths. Names defined on a path that ends the runbook stay known.
+// join merges the scopes of two paths. Names that are defined on a path that ends the runbook are also kept.
 func (s *scope) join(ended bool, other *scope) {
 	maps.Copy(s.answers, other.answers)
 	maps.Copy(s.steps, other.steps)
@@ -41,7 +41,7 @@ func (s *scope) join(ended bool, other *scope) {
 	s.included, s.own = union(s.included, other.included), union(s.own, other.own)
 }
 
-// asks adds a run on the node, or on others.
+// asks adds a run on the node or on other nodes.
 func (s *scope) asks(name string, on *Nodes, checks []string) {
 	s.ran, s.steps[name] = true, checks
 	switch {
@@ -68,7 +68,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// stepOf returns the step that steps.STEP or steps["STEP"] names; "" = something else.
+// stepOf returns the step that steps.STEP or steps["STEP"] names, or "" for anything else.
 func stepOf(e ast.Expr) string {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -87,8 +87,8 @@ func stepOf(e ast.Expr) string {
 	return ""
 }
 
-// index warns about an item of a list that may be empty. It ignores lists that the runbook filtered itself: there, an
-// action must stop rather than continue with an empty name.
+// index warns about an item of a list that may be empty. It ignores lists that the runbook filtered itself. For those
+// lists, it is better that an action stops than that it continues with an empty name.
 func (l *linter) index(line int, of *compiled, c ast.CallExpr) {
 	if c.FunctionName() != operators.Index {
 		return
@@ -126,7 +126,7 @@ func (l *linter) isAsked(line int, c ast.CallExpr, id string, in *scope) {
 	}
 }
 
-// isAskedAnywhere does the same if the expression names no particular step.
+// isAskedAnywhere does the same for an expression that does not name a particular step.
 func (l *linter) isAskedAnywhere(line int, id string, in *scope) {
 	included := union(in.included, in.own)
 	for _, of := range in.steps {

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// maxFile bounds a runbook in bytes.
+// maxFile is the maximum size of a runbook in bytes.
 const maxFile = 1 << 20
 
 // Finding is an error or a warning about a runbook.
@@ -27,7 +27,7 @@ type Finding struct {
 	File    string
 	Line    int // from 1
 	What    string
-	Warning bool // the runbook can run nevertheless
+	Warning bool // the runbook can still run
 }
 
 func (f Finding) String() string {
@@ -38,7 +38,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s%s", f.File, f.Line, mark, f.What)
 }
 
-// LintError has the errors of a runbook in line order, at least one.
+// LintError has a runbook's errors in line order. There is at least one.
 type LintError []Finding
 
 func (e LintError) Error() string {
@@ -48,7 +48,7 @@ func (e LintError) Error() string {
 	return fmt.Sprintf("%s (and %d more; 'calico-probe runbook lint' lists them)", e[0], len(e)-1)
 }
 
-// Load reads and lints a runbook; findings use the name file. Any error is a LintError.
+// Load reads and lints a runbook. In findings, file is the runbook's name. Any error is a LintError.
 func Load(file string, text []byte, known Known) (*Runbook, error) {
 	l := &linter{file: file, known: known, lines: map[string]int{}}
 	rb := l.decode(text)
@@ -76,8 +76,9 @@ func (rb *Runbook) Digest() string {
 // Source returns the text of the file.
 func (rb *Runbook) Source() string { return rb.source }
 
-// decode reads the fields. A malformed field does not stop the linting of the others. It returns nil if nothing can be
-// linted. sigs.k8s.io/yaml is not used: it follows YAML 1.1, in which the key "on" and the answer "no" are booleans.
+// decode reads the fields. If a field is malformed, the other fields are still linted. It returns nil if nothing can be
+// linted. It does not use sigs.k8s.io/yaml, which follows YAML 1.1: there, the key "on" and the answer "no" are
+// booleans.
 func (l *linter) decode(text []byte) *Runbook {
 	if len(text) > maxFile {
 		l.find("", "is larger than a runbook can be (%d KB)", maxFile>>10)
@@ -145,14 +146,14 @@ func (l *linter) yamlError(err error) {
 	}
 }
 
-// misform reports a malformed field and clears its value, so that the fields beside it are still read.
+// misform reports a malformed field and clears its value. The fields next to it can then still be read.
 func (l *linter) misform(path string, n *yaml.Node, format string, args ...any) {
 	l.findAt(l.line(path), format, args...)
 	l.unread = append(l.unread, path)
 	*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// form checks a node of the file against its Go type, and records the line of each field.
+// form checks a YAML node against its Go type, and records the line of each field.
 func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 	l.lines[path] = n.Line
 	if n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
@@ -226,7 +227,7 @@ func field(path string) string {
 	return path
 }
 
-// fieldOf returns the type of a field; nil = no such field.
+// fieldOf returns the type of a field, or nil if there is no such field.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for f := range t.Fields() {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// WriteMarkdown writes the record for a ticket: the outcome, and every step. Texts of nodes and people appear only as
-// code, so that they cannot format the ticket or mention people.
+// WriteMarkdown writes the record for a ticket: the outcome, and every step. Texts from nodes and people are always
+// formatted as code, so they cannot format the ticket or mention people.
 func WriteMarkdown(w io.Writer, r *Record) error {
 	var b strings.Builder
 	if o := r.Outcome; o != nil {
@@ -38,7 +38,7 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 	return err
 }
 
-// where returns the node, and its cluster if known.
+// where returns the node and, if known, its cluster.
 func (r *Record) where() string {
 	if r.Cluster == nil {
 		return report.Code(r.Node)
@@ -111,8 +111,8 @@ func (e Entry) markdown(b *strings.Builder) {
 	}
 }
 
-// blocks writes a text as code blocks. Commands, which are indented by four spaces, get their own block and are never
-// wrapped: half a command does something else.
+// blocks writes a text as code blocks. Commands, which are indented by four spaces, get their own block. They are never
+// wrapped, because half a command does something else.
 func blocks(b *strings.Builder, text string) {
 	var prose strings.Builder
 	var commands []string

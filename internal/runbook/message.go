@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// chats are the chat programs with a message format.
+// chats lists the chat programs for which there is a message format.
 var chats = []string{"slack", "teams"}
 
-// maxLine bounds a line of a message in bytes. Slack accepts 3,000 characters in one text object.
+// maxLine is the maximum length of a message line in bytes. Slack accepts 3,000 characters in one text object.
 const maxLine = 1500
 
-// message returns a summary of the record so far for a chat's webhook. Texts of nodes go into plain-text elements, so
-// that they become neither links nor mentions.
+// message returns a summary of the record so far for a chat's webhook. It puts texts from nodes into plain-text
+// elements, so they cannot become links or mentions.
 func (r *Record) message(chat string) ([]byte, error) {
 	head, lines := r.inShort()
 	if chat == "slack" {
@@ -70,22 +70,23 @@ func (r *Record) inShort() (head string, lines []string) {
 	return probe.Cut(probe.OneLine(word+": node "+r.Node+where), 150), lines
 }
 
-// slackMessage returns a message for an incoming webhook of Slack, in its Block Kit format.
+// slackMessage returns a message for a Slack incoming webhook, in Slack's Block Kit format.
 func slackMessage(head string, lines []string) any {
 	text := func(s string) map[string]any { return map[string]any{"type": "plain_text", "text": s, "emoji": false} }
 	blocks := []any{map[string]any{"type": "header", "text": text(head)}}
 	for _, line := range lines {
 		blocks = append(blocks, map[string]any{"type": "section", "text": text(line)})
 	}
-	// Notifications show this text; Slack parses neither markup nor names in it.
+	// Notifications show this text. Slack does not parse markup or names in it.
 	return map[string]any{"text": escaped.Replace(head), "mrkdwn": false, "parse": "none", "link_names": false,
 		"unfurl_links": false, "unfurl_media": false, "blocks": blocks}
 }
 
-// escaped has the three characters that Slack requires to be escaped, so that no text becomes a link or a mention.
+// escaped replaces the three characters that Slack requires to be escaped. The text then cannot become a link or a
+// mention.
 var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// teamsMessage returns a message for a webhook of Teams' Workflows: an Adaptive Card.
+// teamsMessage returns a message for a Teams Workflows webhook, which is an Adaptive Card.
 func teamsMessage(head string, lines []string) any {
 	run := func(s string, more map[string]any) any {
 		inline := map[string]any{"type": "TextRun", "text": s} // TextRun does not interpret Markdown

@@ -61,7 +61,7 @@ func (r *Record) Page() page.Page {
 	return p
 }
 
-// lastCauses returns the causes of the last run on the node. Those of earlier runs may be fixed.
+// lastCauses returns the causes from the last run on the node. Causes from earlier runs may already be fixed.
 func (r *Record) lastCauses() []Cause {
 	for _, e := range slices.Backward(r.Steps) {
 		for _, a := range e.Asked {
@@ -116,7 +116,7 @@ func holds(held bool) string {
 	return "false"
 }
 
-// seen returns the results of a run: its causes, or otherwise its bad results.
+// seen returns a run's causes or, if there are none, its bad results.
 func (a Asked) seen() []page.Seen {
 	out := []page.Seen{{Word: a.Verdict, What: "node " + a.Node,
 		Saw: cmp.Or(strings.Join(a.answering(), ", "), "did not run")}}

@@ -36,7 +36,7 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	return out, nil
 }
 
-// agree stops the runbook if the user does not agree to probes on these nodes. A resume may bring the consent.
+// agree stops the runbook if the user does not agree to probes on these nodes. The user may agree at a later resume.
 func (w *walk) agree(ctx context.Context, at string, s *Step, r *Run, nodes []string) error {
 	err := w.World.Agree(ctx, *r, nodes)
 	if err == nil || ctx.Err() != nil || errors.As(err, new(Mistake)) {
@@ -45,7 +45,7 @@ func (w *walk) agree(ctx context.Context, at string, s *Step, r *Run, nodes []st
 	return stop{Outcome{Verdict: wordIncomplete, Says: called(at, s) + ": " + brief(err.Error())}, true}
 }
 
-// unanswered returns the nodes of a step without an answer in the journal.
+// unanswered returns the nodes of a step that have no answer in the journal.
 func (w *walk) unanswered(at string, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
 		_, ok, _ := w.Journal.ended(at+"@"+node, new(Asked))
@@ -53,7 +53,7 @@ func (w *walk) unanswered(at string, nodes []string) []string {
 	})
 }
 
-// noNodes stops a runbook that cannot select its nodes. A resume may succeed.
+// noNodes stops a runbook that cannot select its nodes. A later resume may succeed.
 func noNodes(at string, s *Step, err error) error {
 	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: cannot select the nodes: %s", called(at, s), brief(err.Error()))}, true}
 }

@@ -1,7 +1,7 @@
 // Package runbook runs written procedures (YAML, with conditions in CEL): what to check on which node, what to conclude
-// from the answers, whom to notify. Load reads and lints one, Engine.Do runs it and returns a Record. The package
-// reaches no node and no terminal itself: World has functions that run checks, ask a person and start commands. It
-// changes nothing, unless the user allows an action by name and confirms it.
+// from the answers, whom to notify. Load reads and lints a runbook. Engine.Do runs it and returns a Record. The package
+// does not access nodes or terminals itself: World has functions that run checks, ask a person and start commands. It
+// does not change anything unless the user allows an action by name and confirms it.
 package runbook
 
 import (
@@ -34,19 +34,19 @@ type Runbook struct {
 
 // Metadata names a runbook.
 type Metadata struct {
-	Name string `json:"name"` // kebab-case; a runbook with the name of a built-in one replaces it
+	Name string `json:"name"` // kebab-case; a runbook with the name of a built-in runbook replaces it
 }
 
 // Spec is the procedure.
 type Spec struct {
-	Title       string   `json:"title"`                 // a few words for on-call
-	Description string   `json:"description,omitempty"` // what it is for, and what it does not do
+	Title       string   `json:"title"`                 // a few words for the engineer on call
+	Description string   `json:"description,omitempty"` // its purpose, and what it does not do
 	Alerts      []string `json:"alerts,omitempty"`      // alerts that it answers
 	Params      []Param  `json:"params,omitempty"`
 	Steps       []Step   `json:"steps"`
 }
 
-// Alert parses a runbook's alert: a name, and matchers of other labels in Alertmanager's syntax, such as
+// Alert parses a runbook's alert: a name, and matchers for other labels in Alertmanager's syntax, such as
 // NAME{pod=~"calico-node-.+"}.
 func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
 	name, rest, some := strings.Cut(text, "{")
@@ -95,36 +95,36 @@ type Run struct {
 	Skip    []string `json:"skip,omitempty"`    // same as --skip
 	Profile string   `json:"profile,omitempty"` // same as --profile; excludes checks
 	Via     string   `json:"via,omitempty"`     // same as --via
-	// On selects the nodes; nil = the node of the runbook.
+	// On selects the nodes; nil = the runbook's node.
 	On *Nodes `json:"on,omitempty"`
 }
 
 // Nodes selects nodes; exactly one field is set.
 type Nodes struct {
 	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}
-	Selector string   `json:"selector,omitempty"` // of labels, same syntax as kubectl's -l
+	Selector string   `json:"selector,omitempty"` // label selector, same syntax as kubectl's -l
 	Others   int      `json:"others,omitempty"`   // this number of other ready nodes
 }
 
 // Check is a user-defined check: a program on the client's machine, or an expression over the results so far. Its
-// result joins the other results under its ID.
+// result is added to the other results under its ID.
 type Check struct {
 	ID   string `json:"id"` // kebab-case, not the ID of a built-in check
 	Asks string `json:"asks"`
 	// exit code 0 = ok, 1 = a fault, others = unknown; the first line of output is the observation
 	Command []string `json:"command,omitempty"`
-	// That is an expression, bool, instead of a command; Saw is the text of the observation.
+	// That is a bool expression that replaces the command. Saw is the text of the observation.
 	That  string   `json:"that,omitempty"`
 	Saw   string   `json:"saw,omitempty"`
-	Limit Duration `json:"limit,omitempty"` // of the command; 0 = 10s
+	Limit Duration `json:"limit,omitempty"` // time limit of the command; 0 = 10s
 }
 
-// Ask asks the user a question. Expressions read the answer as answers.NAME, with the name of the step.
+// Ask asks the user a question. Expressions read the answer as answers.NAME, where NAME is the step's name.
 type Ask struct {
 	Question string   `json:"question"`
 	Options  []string `json:"options,omitempty"` // nil = any text
-	Default  *string  `json:"default,omitempty"` // without a person to ask; nil = the runbook stops, incomplete
-	// the option that leaves the runbook open: a resume asks again
+	Default  *string  `json:"default,omitempty"` // used if there is no person to ask; nil = the runbook stops, incomplete
+	// the option that leaves the runbook open: a resume asks the question again
 	Later string `json:"later,omitempty"`
 }
 
@@ -140,7 +140,7 @@ type Wait struct {
 	Within Duration `json:"within"`
 	Every  Duration `json:"every,omitempty"` // 0 = 15s
 	Run    *Run     `json:"run,omitempty"`   // nil = the last run on the node
-	Else   string   `json:"else,omitempty"`  // the message if it stays false; the runbook then stops
+	Else   string   `json:"else,omitempty"`  // the message if it is still false at the end; the runbook then stops
 }
 
 // Notify sends a notification: exactly one of Webhook and Command is set.
@@ -161,10 +161,10 @@ type Webhook struct {
 // Action is a repair. It runs only if --allow-actions names its step, and the user has seen the dry run and confirmed.
 type Action struct {
 	Says    string   `json:"says"`    // what it does
-	Touches string   `json:"touches"` // what it disturbs, and for how long
+	Touches string   `json:"touches"` // what it disrupts, and for how long
 	DryRun  []string `json:"dryRun"`  // a command that shows what it would do
-	// Keep are commands for what the action destroys, such as a log. They run after the dry run, and the record keeps
-	// their last lines.
+	// Keep has commands whose output shows what the action destroys, such as a log. They run after the dry run, and the
+	// record keeps the last lines of their output.
 	Keep    [][]string `json:"keep,omitempty"`
 	Command []string   `json:"command"`
 }
@@ -183,7 +183,7 @@ type Conclude struct {
 	Next    string `json:"next,omitempty"`
 }
 
-// each calls f with every step, nested ones included.
+// each calls f with every step, including nested steps.
 func (rb *Runbook) each(f func(*Step)) {
 	var walk func(steps []Step)
 	walk = func(steps []Step) {
@@ -218,7 +218,7 @@ type Duration time.Duration
 
 // UnmarshalJSON parses a text as time.ParseDuration does.
 func (d *Duration) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" { // by convention of encoding/json, null leaves the value unchanged
+	if string(b) == "null" { // by encoding/json's convention, null does not change the value
 		return nil
 	}
 	var text string

@@ -17,7 +17,7 @@ type Result struct {
 	Node   string         `json:"node"` // the node that answered
 	Check  string         `json:"check"`
 	Target string         `json:"target"`
-	From   string         `json:"from"` // the workload pod whose network it was tested from; "" = the node's own network
+	From   string         `json:"from"` // the workload pod from whose network it was tested; "" = the node's own network
 	Method string         `json:"way"`
 	Status string         `json:"status"`
 	Saw    string         `json:"saw"`
@@ -34,11 +34,11 @@ func (r Result) label() string {
 	return name
 }
 
-// Cause is a cause of a node's trouble.
+// Cause is a cause of a node's problem.
 type Cause struct {
 	Node string `json:"node"` // the node that it is about
 	probe.Cause
-	Commands []string `json:"commands"` // of the fix, for this installation; conditional ones are comments
+	Commands []string `json:"commands"` // commands of the fix, for this installation; conditional commands are comments
 }
 
 // Asked is one run on one node: its results and its causes.
@@ -49,7 +49,7 @@ type Asked struct {
 	Methods []string `json:"ways"`
 	Causes  []Cause  `json:"causes"`
 	Results []Result `json:"results"`
-	// Lacks is why the answer is incomplete; "" if it is complete.
+	// Lacks is the reason why the answer is incomplete, or "" if it is complete.
 	Lacks string `json:"unasked,omitempty"`
 }
 
@@ -61,11 +61,11 @@ const (
 	wordFault      = report.WordFault
 )
 
-// maxAnswers bounds the results in one record, in bytes of JSON. A node that reports endlessly must not fill the
-// memory or the disk of the client's machine.
+// maxAnswers is the maximum size of the results in one record, in bytes of JSON. A node that sends endless results must
+// not fill the memory or the disk of the client's machine.
 const maxAnswers = 8 << 20
 
-// tooMuch is why results are missing.
+// tooMuch is the reason why results are missing.
 const tooMuch = "too many results: a record keeps at most 8 MiB, and drops the rest"
 
 // budget is the remaining room for results in a record, in bytes.
@@ -83,7 +83,8 @@ func (r Result) size() int64 {
 	return int64(len(b))
 }
 
-// reportOf converts a run for the record, with the results that fit into room. err is why the run is incomplete.
+// reportOf converts a run for the record, with the results for which there is room. err is the reason why the run is
+// incomplete.
 func reportOf(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{
 		Node: node, Version: run.Version, Verdict: wordIncomplete, Methods: []string{}, Causes: []Cause{},
@@ -131,8 +132,8 @@ func resultOf(node, method string, r *probe.Result) Result {
 	}
 }
 
-// rank sorts load behind every other cause above low confidence. A busy node usually has another fault that explains
-// the symptom better.
+// rank sorts load after every other cause above low confidence. A busy node usually has another fault that explains the
+// symptom better.
 func (c Cause) rank() int {
 	switch {
 	case c.Confidence == probe.Low:
@@ -143,7 +144,7 @@ func (c Cause) rank() int {
 	return 0
 }
 
-// copyable returns the commands of a fix that can be copied immediately, and the conditional ones as comments.
+// copyable returns the commands of a fix that can be copied immediately, and the conditional commands as comments.
 func copyable(f probe.Fix) []string {
 	out := []string{}
 	for _, block := range f.Blocks() {
@@ -159,14 +160,14 @@ func copyable(f probe.Fix) []string {
 	return out
 }
 
-// Seen is what expressions read: the results on the runbook's node, or those of a step.
+// Seen holds what expressions read: the results on the runbook's node, or a step's results.
 type Seen struct {
 	Results  []Result          `json:"results"`
 	Causes   []Cause           `json:"causes"`
-	Verdict  string            `json:"verdict"`  // the worst of its nodes; "" without a run
-	Verdicts map[string]string `json:"verdicts"` // of each node
+	Verdict  string            `json:"verdict"`  // the worst verdict of its nodes; "" = no run
+	Verdicts map[string]string `json:"verdicts"` // verdict of each node
 	Lacks    string            `json:"lacks"`    // why the answer is incomplete; "" if it is complete
-	Groups   []Group           `json:"groups"`   // of a fleet
+	Groups   []Group           `json:"groups"`   // groups of a fleet
 }
 
 // seen merges the results of several nodes.
@@ -184,7 +185,7 @@ func seen(all ...Asked) Seen {
 	return s
 }
 
-// worse returns the worse verdict; "" is none.
+// worse returns the worse verdict; "" = no verdict.
 func worse(a, b string) string {
 	order := []string{"", wordHealthy, wordWarnings, wordIncomplete, wordFault}
 	if slices.Index(order, b) > slices.Index(order, a) {
@@ -213,8 +214,8 @@ func (s Seen) with(node string, own []Result) Seen {
 	return s
 }
 
-// status returns the worst result of a check on the examined nodes; "" if it did not run. Results of baseline nodes do
-// not count.
+// status returns a check's worst result on the examined nodes, or "" if the check did not run. Baseline nodes' results
+// do not count.
 func (s Seen) status(check string) string {
 	worst := -1
 	for _, r := range s.Results {
@@ -238,14 +239,14 @@ func (s Seen) answered(check string) bool {
 	})
 }
 
-// cause reports whether a cause was reported with one of these confidences; none given = any.
+// cause reports whether a cause was reported with one of these confidences. If none is given, any confidence counts.
 func (s Seen) cause(id string, sure ...probe.Confidence) bool {
 	return slices.ContainsFunc(s.Causes, func(c Cause) bool {
 		return c.ID == id && (len(sure) == 0 || slices.Contains(sure, c.Confidence))
 	})
 }
 
-// why explains a verdict: the causes, or the failed checks without one, and what is unknown.
+// why explains a verdict: the causes or, if there are none, the failed checks, and what is unknown.
 func (s Seen) why() string {
 	var parts []string
 	for _, c := range s.Causes {
@@ -261,7 +262,7 @@ func (s Seen) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// those returns the names of the checks with this status on the examined nodes; nil = no such checks.
+// those returns the names of the checks with this status on the examined nodes, or nil if there are no such checks.
 func (s Seen) those(what string, status probe.Status) []string {
 	var names []string
 	for _, r := range s.Results {
@@ -275,8 +276,8 @@ func (s Seen) those(what string, status probe.Status) []string {
 	return []string{what + ": " + strings.Join(names, ", ")}
 }
 
-// through returns a value as the journal will return it: a resumed runbook then sees the same numbers, such as floats
-// for integers.
+// through returns a value as the journal will return it. A resumed runbook then sees the same values, for example
+// floats instead of integers.
 func through[T any](v T) (T, error) {
 	var out T
 	b, err := json.Marshal(v)

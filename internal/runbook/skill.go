@@ -21,8 +21,8 @@ type SkillCall struct {
 	If        string         `json:"-"` // a condition in words; "" = always
 }
 
-// SkillCalls returns the calls with which an agent follows the runbook, for the tools of 'calico-probe mcp': its first
-// run, an explanation of the cause, and if the confidence is not high, the evidence of the worst check.
+// SkillCalls returns the calls of 'calico-probe mcp' tools with which an agent follows the runbook: the first run, an
+// explanation of the cause and, if the confidence is not high, the evidence of the worst check.
 func (rb *Runbook) SkillCalls() []SkillCall {
 	args := map[string]any{"node": "NODE"}
 	if i := slices.IndexFunc(rb.Spec.Steps, func(s Step) bool { return s.Run != nil && s.Run.On == nil }); i >= 0 {
@@ -52,10 +52,10 @@ var (
 	expression = regexp.MustCompile(`\$\{[^}]*\}`)
 )
 
-// advice is what the runbook advises for some causes.
+// advice is a runbook's advice for some causes.
 type advice struct {
 	causes []string
-	beside string // another cause that must be reported too; "" = none
+	beside string // another cause that must also be reported; "" = none
 	says   string
 }
 
@@ -90,7 +90,7 @@ func advices(steps []Step) []advice {
 	return out
 }
 
-// ofCauses returns the advice of causes; causes with the same advice share an entry.
+// ofCauses returns the advice for causes. Causes with the same advice share an entry.
 func ofCauses(causes []probe.Cause) []advice {
 	var out []advice
 	for _, c := range causes {
@@ -113,7 +113,8 @@ func plainWords(text string) string {
 // SkillName returns the name of a runbook's skill, which is also the name of its folder.
 func SkillName(name string) string { return "calico-" + strings.TrimPrefix(name, "calico-") }
 
-// WriteSkill writes the runbook as a SKILL.md: how an agent follows it with the tools of 'calico-probe mcp'.
+// WriteSkill writes the runbook as a SKILL.md, which explains how an agent follows it with the tools of 'calico-probe
+// mcp'.
 func WriteSkill(w io.Writer, it Item) error {
 	rb := it.Runbook
 	front := map[string]string{"name": SkillName(it.Name), "description": skillFor(it)}
@@ -166,7 +167,7 @@ CHECK its first bad check. If no node is named, call ` + "`triage`" + ` first, a
 If run refuses to place a probe, add ` + "`\"via\": \"api\"`" + ` and report that nothing ran on the node itself.
 `
 
-// skillFor returns when to use the skill.
+// skillFor describes when to use the skill.
 func skillFor(it Item) string {
 	text := "Use when " + strings.TrimSuffix(it.Title, ".") + " (Kubernetes with Calico): names the cause, its evidence and the fix."
 	if len(it.Alerts) > 0 {

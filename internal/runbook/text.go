@@ -67,8 +67,8 @@ func WriteEntry(w io.Writer, e Entry) error {
 	return err
 }
 
-// writeNote indents a note, so that a text from a node cannot pass for a step. It joins consecutive lines of prose into
-// one paragraph, because the file's line breaks do not fit the terminal.
+// writeNote indents a note: a text from a node must not look like a step. It joins consecutive lines of prose into one
+// paragraph, because the file's line breaks do not fit the terminal.
 func writeNote(b *strings.Builder, para func(int, string), text string) {
 	var prose []string
 	end := func() {
@@ -124,7 +124,7 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	}
 }
 
-// silent returns the access methods that did not reach the node.
+// silent returns the results about access methods that did not reach the node.
 func (a Asked) silent() []Result {
 	var out []Result
 	for _, r := range a.Results {
@@ -135,7 +135,7 @@ func (a Asked) silent() []Result {
 	return out
 }
 
-// answering returns the other access methods.
+// answering returns the access methods that did reach the node.
 func (a Asked) answering() []string {
 	silent := a.silent()
 	return slices.DeleteFunc(slices.Clone(a.Methods), func(method string) bool {
@@ -170,7 +170,7 @@ func (c Choice) String() string {
 func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: %s", head, d.Says))
 	para(4, "touches: "+d.Touches)
-	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never wrapped: half a command does something else
+	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never wrap it: half a command does something else
 	for _, k := range d.Kept {
 		had := fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines))
 		if k.Failed != "" {
@@ -194,7 +194,7 @@ func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	}
 }
 
-// Quoted returns a command as one would type it.
+// Quoted returns a command as a user would type it.
 func Quoted(words []string) string {
 	var out []string
 	for _, w := range words {
@@ -217,7 +217,7 @@ func WriteOutcome(w io.Writer, o Outcome) error {
 	return err
 }
 
-// wrap breaks a text into indented lines; those after the first are indented further.
+// wrap breaks a text into indented lines. Lines after the first are indented further.
 func wrap(text string, indent int) string {
 	margin := strings.Repeat(" ", indent)
 	if lines := probe.Wrap(text, width-indent-2); lines[0] != "" {

@@ -28,7 +28,7 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 	}
 	out, at, err := effect(w, e.Step, s.Name, func() (waited, error) {
 		out, err := w.until(ctx, e.Step, s, r)
-		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // of an interrupted wait
+		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // the state of an interrupted wait
 		return out, err
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func lastWords(out waited) string {
 	return "last results: " + strings.Join(parts, ", ")
 }
 
-// brief describes one run in a few words: its verdict and its causes.
+// brief describes one run in a few words, with its verdict and its causes.
 func (a Asked) brief() string {
 	var causes []string
 	for _, c := range a.Causes {
@@ -78,7 +78,7 @@ func (a Asked) brief() string {
 	return plainly(out)
 }
 
-// until repeats a run until the condition is true. It is one effect: an interrupted wait starts again.
+// until repeats a run until the condition is true. It is one effect, so an interrupted wait starts again.
 func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, error) {
 	var out waited
 	within := time.Duration(s.Wait.Within)
@@ -100,7 +100,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		all, room := make([]Asked, len(nodes)), w.room() // each attempt replaces the results of the one before
+		all, room := make([]Asked, len(nodes)), w.room() // each attempt replaces the previous attempt's results
 		err := onEach(nodes, func(i int, node string) (err error) {
 			if all[i], err = w.askOne(limited, node, *r, room); err == nil {
 				all[i], err = through(all[i])

@@ -1,4 +1,4 @@
-// Package serverclock keeps the API server's time, so that ages of API objects do not depend on the client's clock.
+// Package serverclock keeps the API server's time. The ages of API objects then do not depend on the client's clock.
 //
 //	var clock serverclock.Clock
 //	config.Wrap(clock.Transport)
@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// Clock tells the API server's time by the Date of its answers. The zero value is ready.
+// Clock reports the API server's time, based on the Date headers of the server's responses. The zero value is ready to
+// use.
 type Clock struct {
 	mu   sync.Mutex
-	skew time.Duration // of the server's clock to ours, by the nearest reading
+	skew time.Duration // difference between the server's clock and ours, from the closest reading
 	seen bool
 }
 
-// noise is what whole seconds and a slow connection make of two clocks that agree.
+// noise is the difference that two equal clocks can show because of whole seconds and a slow connection.
 const noise = 2 * time.Second
 
 // Now returns the server's time. If no response had a Date header, it returns the local time and false.
@@ -29,10 +30,10 @@ func (c *Clock) Now() (now time.Time, known bool) {
 	return time.Now().Add(c.skew), c.seen
 }
 
-// Transport reads the clock from the answers of next.
+// Transport returns a transport that reads the clock from next's responses.
 func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper { return &transport{next, c} }
 
-// note takes the Date of an answer, which has whole seconds.
+// note records the Date header of a response, which has whole seconds.
 func (c *Clock) note(date string) {
 	t, err := http.ParseTime(date)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// patience is how long to wait for a probe before a message. A probe acknowledges each request at once, so this silence
-// means a slow node or connection.
+// patience is the time to wait for a probe before a message is shown. A probe acknowledges each request immediately, so
+// a longer silence means a slow node or connection.
 const patience = 3 * time.Second
 
-// stopLimit is how long a stopped command may take to end.
+// stopLimit is the time limit for a stopped command to end.
 const stopLimit = 4 * time.Second
 
 // exchange is one request whose answer is being read.
@@ -25,14 +25,14 @@ type exchange struct {
 	id      int64         // valid once sent is closed
 	sent    chan struct{} // closed when the request is sent
 	stopped chan struct{} // closed when stop has returned
-	showing atomic.Bool   // an event is being shown, perhaps in a pager that the user reads
+	showing atomic.Bool   // an event is being shown, possibly in a pager that the user reads
 	events  atomic.Int64  // number of events so far
 	giveUp  context.CancelCauseFunc
 }
 
 // ask sends a plan or a call, and passes each event of the answer to each. When ctx ends, it tells the probe to stop
-// the request; the probe itself stays. It drops events after the time limit. It abandons a probe that no longer accepts
-// requests.
+// the request, but the probe itself keeps running. It drops events after the time limit. If a probe no longer accepts
+// requests, ask abandons it.
 func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &exchange{session: s.session, sent: make(chan struct{}), stopped: make(chan struct{}), giveUp: giveUp}
@@ -68,8 +68,8 @@ func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(
 	return s.broken(ctx, x.session, reached, err)
 }
 
-// stop tells the probe to stop, and gives up on the answer if it does not end in time. The time in which the user reads
-// an event does not count.
+// stop tells the probe to stop the request. If the answer does not end in time, stop gives up on it. The time in which
+// the user reads an event does not count.
 func (x *exchange) stop(ctx, whole context.Context) {
 	defer close(x.stopped)
 	select {
@@ -93,7 +93,7 @@ func (x *exchange) stop(ctx, whole context.Context) {
 		select {
 		case <-tick.C:
 			now := x.events.Load()
-			if !x.showing.Load() || now != before { // otherwise the user is still reading the same event
+			if !x.showing.Load() || now != before { // if not, the user is still reading the same event
 				left--
 			}
 			before = now
@@ -106,8 +106,8 @@ func (x *exchange) stop(ctx, whole context.Context) {
 	x.giveUp(errors.New("it did not confirm the stop in time"))
 }
 
-// broken returns the error of an incomplete answer; reached means that the request was sent. It gives up a probe that
-// no longer accepts requests.
+// broken returns the error for an incomplete answer. reached means that the request was sent. If the probe no longer
+// accepts requests, broken gives up on it.
 func (s *nodeSession) broken(ctx context.Context, session *injector.Session, reached bool, err error) error {
 	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()

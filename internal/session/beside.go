@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// traceNode returns a probe that may load programs into the kernel. A probe in a dedicated pod lacks this right, so
-// during the call a second pod has exactly this right. With other access methods, the existing probe has the right, or
-// reports what it lacks.
+// traceNode returns a probe that may load programs into the kernel. A probe in a dedicated pod does not have this
+// right, so a second pod with exactly this right exists during the call. With other access methods, the existing probe
+// has the right, or reports which right is missing.
 func (c *Session) traceNode(ctx context.Context, what probe.Call) (s *nodeSession, leave func() error, err error) {
 	at := c.at
-	if err := at.ready(ctx); err != nil { // it decides the access method
+	if err := at.ready(ctx); err != nil { // this decides the access method
 		return nil, nil, err
 	}
 	if !injector.AccessOf(at.method).Pods || at.opts.Privileged {
@@ -50,7 +50,7 @@ func (s *nodeSession) beside(ctx context.Context) examine.Options {
 	return own
 }
 
-// placeBeside places a second probe with other rights on the node. If that fails, came is why.
+// placeBeside places a second probe with other rights on the node. If that fails, came is the reason.
 func (s *nodeSession) placeBeside(ctx context.Context, own examine.Options, second *nodeSession) (
 	placed *nodeSession, came string, err error) {
 	_, snap, err := s.Snapshot(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ready makes sure that the node has a probe. It places a new one if the last is lost.
+// ready makes sure that the node has a probe. If the last probe is lost, it places a new one.
 func (s *nodeSession) ready(ctx context.Context) error {
 	lost := s.lost || s.session != nil
 	if s.lost || s.session != nil && s.session.Gone() != nil {
@@ -23,7 +23,7 @@ func (s *nodeSession) ready(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the probe on %s is gone, and a new one cannot be placed: %w", s.opts.Node, err)
 		}
-		// A new ID: the container or pod of the lost probe may still be ending.
+		// Use a new ID, because the container or pod of the lost probe may still be terminating.
 		run, err := examine.New(s.client, s.asking(nil), s.sink)
 		if err != nil {
 			return err
@@ -34,7 +34,7 @@ func (s *nodeSession) ready(ctx context.Context) error {
 	}
 	switch {
 	case s.session == nil && ctx.Err() != nil:
-		s.lost = lost // the next command places a new one
+		s.lost = lost // the next command places a new probe
 		return context.Cause(ctx)
 	case s.session == nil:
 		return notRunError("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
@@ -42,7 +42,7 @@ func (s *nodeSession) ready(ctx context.Context) error {
 	return nil
 }
 
-// call runs a tool on the node and returns its result. It passes the output to each, piece
+// call runs a tool on the node and returns the tool's result. It passes the output to each, piece
 // by piece.
 func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
 	if err := s.ready(ctx); err != nil {
@@ -81,8 +81,8 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	return *outcome, closed
 }
 
-// hostsIn returns the InternalIPs of nodes in arguments (NODE or NODE:PORT), and the addresses of pods
-// (NAMESPACE/NAME, with or without a port). It resolves the pods that a run targets, and those of this node.
+// hostsIn returns the InternalIPs of nodes in arguments (NODE or NODE:PORT), and the addresses of pods (NAMESPACE/NAME,
+// with or without a port). It can resolve the pods that a run targets, and this node's pods.
 func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]netip.Addr {
 	if s.snap == nil {
 		return nil
@@ -131,13 +131,13 @@ func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	return out
 }
 
-// notRunError returns the error of a tool that could not run.
+// notRunError returns the error for a tool that could not run.
 func notRunError(format string, args ...any) error {
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
 }
 
-// ofCall reports whether an event may be part of the answer to a call. Results of checks may
-// not: they answer plans.
+// ofCall reports whether an event can be part of the answer to a call. Results of checks
+// cannot, because they answer plans.
 func ofCall(ev probe.Event) bool {
 	switch ev.Type {
 	case probe.EventStart:

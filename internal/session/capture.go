@@ -19,10 +19,10 @@ import (
 
 // CaptureOptions configure a capture.
 type CaptureOptions struct {
-	Run  examine.Options // Node is the node to capture on; --own sends from it
-	Peer string          // another node to capture on; "" = none
-	Pod  string          // a pod of Node whose network to capture in; "" = the node's own
-	Args []string        // of the tool
+	Run  examine.Options // Node is the node on which to capture; --own sends from it
+	Peer string          // another node on which to capture; "" = none
+	Pod  string          // a pod on Node in whose network to capture; "" = the node's own network
+	Args []string        // arguments of the tool
 }
 
 // Captured is a packet. Its Interface has the node's name as a prefix.
@@ -30,18 +30,18 @@ type Captured struct {
 	capture.Packet
 	Node  string
 	Line  string // the packet as text
-	Clock string // the offset of the node's clock, which stamped the packet, from this machine's
+	Clock string // the difference between this machine's clock and the node's clock, which stamped the packet
 }
 
-// CaptureSink receives packets, from one goroutine at a time.
+// CaptureSink receives packets. Only one goroutine calls it at a time.
 type CaptureSink interface {
 	// Packet receives one packet.
 	Packet(p Captured) error
-	// End receives the number of packets that a node is known to have dropped.
+	// End receives the known number of packets that a node dropped.
 	End(node string, dropped int) error
 }
 
-// captures is a capture on one node or two.
+// captures is a capture on one or two nodes.
 type captures struct {
 	client  *examine.Client
 	opts    CaptureOptions
@@ -49,12 +49,12 @@ type captures struct {
 	mu      sync.Mutex // guards the output
 	sink    CaptureSink
 	begin   func()
-	written error // the first error of writing
+	written error // the first write error
 }
 
-// Capture captures packets on one node or two, and passes them to a sink. It calls begin before the first packet. It
-// returns the exit code as a ui.Exit, with everything already printed. The context should end with the limit of the
-// whole run (examine.Options.Deadline).
+// Capture captures packets on one or two nodes, and passes them to a sink. It calls begin before the first packet. It
+// prints everything and returns the exit code as a ui.Exit. The context should end with the limit of the whole run
+// (examine.Options.Deadline).
 func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begin func(), sink CaptureSink) error {
 	c := &captures{client: client, opts: o, begin: begin, sink: sink}
 	var err error
@@ -65,7 +65,7 @@ func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begi
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
 	outcome, failed := errors.AsType[outcomeError](err)
 	switch {
-	case failed: // maybe one of two nodes
+	case failed: // possibly one of two nodes
 		client.Note("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return outcome.exit
 	case late && !errors.As(err, new(ui.Exit)):
@@ -111,8 +111,8 @@ func (c *captures) do(ctx context.Context) error {
 	return c.conclude(ends)
 }
 
-// peerArgs returns the other node's arguments: the same, or a filter for this node's packets, with the duration of this
-// capture.
+// peerArgs returns the other node's arguments: the same arguments, or a filter for this node's packets with this
+// capture's duration.
 func (c *captures) peerArgs() []string {
 	out := slices.DeleteFunc(slices.Clone(c.opts.Args), func(arg string) bool { return arg == "--own" })
 	if c.wanted.Own {
@@ -128,7 +128,7 @@ const (
 	settling   = 500 * time.Millisecond // for packets in flight to the other node
 )
 
-// both captures on both nodes. The other one starts first, so that it is ready when this one sends.
+// both captures on both nodes. The other node starts first, because it must be ready when this node sends.
 func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	if len(ends) == 1 {
 		ends[0].capture(ctx)

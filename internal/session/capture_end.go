@@ -21,7 +21,7 @@ type captureEnd struct {
 	*captures
 	node, pod string
 	args      []string // of the tool
-	began     func()   // nil = nothing waits for it
+	began     func()   // nil = nothing waits for the start
 
 	at      *nodeSession // nil = no probe yet
 	from    *probe.Target
@@ -30,7 +30,7 @@ type captureEnd struct {
 	err     error
 }
 
-// place places a probe on the node that may only capture.
+// place places a probe that may only capture on the node.
 func (e *captureEnd) place(ctx context.Context) error {
 	opts := e.opts.Run
 	opts.Node, opts.ForTool = e.node, true
@@ -44,7 +44,7 @@ func (e *captureEnd) place(ctx context.Context) error {
 		s.checks = []string{tools.Capture.Name + " --payload"}
 	}
 	if e.pod != "" {
-		s.needed = append(s.needed, "SYS_ADMIN", "SYS_PTRACE") // to enter its network
+		s.needed = append(s.needed, "SYS_ADMIN", "SYS_PTRACE") // to enter the pod's network
 	}
 	reader, snap, err := s.Snapshot(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *captureEnd) place(ctx context.Context) error {
 	return err
 }
 
-// podOn returns the pod whose network to capture in.
+// podOn returns the pod in whose network to capture.
 func podOn(ctx context.Context, reader *cluster.Client, name, node string) (*probe.Target, error) {
 	if reader == nil {
 		return nil, errors.New("the pods on this node are unknown: no API is in use")
@@ -115,7 +115,7 @@ func (e *captureEnd) capture(ctx context.Context) {
 			}
 		}
 	})
-	if odd == nil && e.err == nil && (begun || e.outcome.Status == probe.OK) { // otherwise its outcome has the reason
+	if odd == nil && e.err == nil && (begun || e.outcome.Status == probe.OK) { // otherwise the outcome has the reason
 		odd = reader.End()
 	}
 	if odd != nil {
@@ -151,8 +151,8 @@ func (e *captureEnd) failed(ctx context.Context) error {
 	return e.err
 }
 
-// clockOf describes the offset of a node's clock from this machine's. The node read its clock, said, between the
-// request (sent) and the answer (answered).
+// clockOf describes the difference between a node's clock and this machine's clock. said is the time that the node read
+// between the request (sent) and the answer (answered).
 func clockOf(node string, said, sent, answered time.Time) string {
 	if said.IsZero() {
 		return "clock of " + node + " unknown; times are those of the node's clock"

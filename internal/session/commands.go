@@ -72,8 +72,8 @@ func byComma(args []string) []string {
 	return out
 }
 
-// runChecks runs all checks of the node, like the verb run, or only some, and prints a row for
-// each of their answers.
+// runChecks runs all of the node's checks, as the verb run does, or only some. It prints a row for
+// each answer.
 func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	if len(call.Args) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Tab waits only briefly: an answer that comes later is used for the next Tab.
+// Tab waits only briefly. If an answer arrives later, the next Tab uses it.
 const (
 	tabWaits = 300 * time.Millisecond
 	knownFor = 15 * time.Second
@@ -30,16 +30,16 @@ type known struct {
 	words   map[string]words // by node and tool
 	running chan struct{}    // closed when the probe has answered; nil = no request yet
 	stop    func()           // cancels that request
-	crash   error            // of that request, until a command reports it
+	crash   error            // a crash of that request, until a command reports it
 }
 
 type words struct {
-	first, second []string // the words of each line; "" = the line has none
+	first, second []string // the first and second words of each line; "" = the line has none
 	at            time.Time
 }
 
-// completed sets the completion of each command's arguments. It also makes each command cancel a pending completion
-// request, because a probe answers one request at a time.
+// completed sets the completion of each command's arguments. It also changes each command to cancel a pending
+// completion request first, because a probe answers one request at a time.
 func (c *Session) completed(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		own := command.Complete
@@ -71,7 +71,7 @@ func (k *known) setCrash(err error) {
 	k.crash = err
 }
 
-// takeCrash returns the crash of an earlier query for Tab, once.
+// takeCrash returns the crash of an earlier query for Tab. It returns each crash only once.
 func (k *known) takeCrash() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,8 +97,8 @@ func (k *known) end(ctx context.Context) error {
 	}
 }
 
-// suggest returns the possible next words of a command. It uses the tools' names, even if this node's probe lacks the
-// tool.
+// suggest returns the possible next words of a command. It uses the tools' names even if this node's probe does not
+// have the tool.
 func (c *Session) suggest(ctx context.Context, command string, before []string) []string {
 	first := len(before) == 0
 	last := ""
@@ -160,7 +160,7 @@ func (c *Session) bird(before []string) []string {
 	return nil
 }
 
-// snapshot returns the latest snapshot of the current node; nil = none was read.
+// snapshot returns the latest snapshot of the current node, or nil if none was read.
 func (c *Session) snapshot() *cluster.Snapshot {
 	if c.at == nil {
 		return nil
@@ -299,7 +299,7 @@ func (c *Session) said(ctx context.Context, tool string) words {
 		session, done := s.session, running
 		probe.Detach(func() error {
 			defer close(done)
-			k.ask(asking, session, key, tool) // if that fails, Tab offers less
+			k.ask(asking, session, key, tool) // if this fails, Tab offers fewer words
 			return nil
 		}, k.setCrash)
 	}
@@ -316,12 +316,13 @@ func (c *Session) said(ctx context.Context, tool string) words {
 	return k.words[key]
 }
 
-// offerable matches the usual names of containers and interfaces. Containers and interfaces created without the kubelet
-// may have any name, and the user's next Enter runs the completed text.
+// offerable matches the usual names of containers and interfaces. Other names are not offered: containers and
+// interfaces that were created without the kubelet may have any name, and the user's next Enter runs the completed
+// text.
 var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
 
-// ask runs a tool until its deadline, the end of the session, or the end of ctx. The next request then ends the tool
-// and drops its remaining output.
+// ask runs a tool until its deadline, the end of the session, or the end of ctx. The next request stops the tool and
+// drops its remaining output.
 func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string) {
 	var text strings.Builder
 	call := probe.Call{Tool: tool}
@@ -361,10 +362,10 @@ func (k *known) ask(ctx context.Context, session *injector.Session, key, tool st
 	k.words[key] = got
 }
 
-// maxSaid bounds the output that is kept of a tool for Tab, in bytes.
+// maxSaid is the maximum number of bytes of a tool's output to keep for Tab.
 const maxSaid = 1 << 20
 
-// bytesOf returns what a tool wrote.
+// bytesOf returns the bytes that a tool wrote.
 func bytesOf(ev probe.Event) []byte {
 	if ev.Data != nil {
 		return ev.Data

@@ -34,7 +34,7 @@ func otherOf(args []string) (string, error) {
 	return args[0], nil
 }
 
-// diffWith compares the current state of the node with that of another one.
+// diffWith compares the node's current state with another node's current state.
 func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	here := c.at
 	typed, err := otherOf(call.Args)
@@ -65,7 +65,7 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, requested) })
 	}
 	both.Wait()
-	if ctx.Err() != nil { // a partial answer is not compared
+	if ctx.Err() != nil { // do not compare a partial answer
 		return context.Cause(ctx)
 	}
 	if err := errors.Join(errs[:]...); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// insideTools returns the tools that work in a pod's network, because they are about a network namespace. All other
+// insideTools returns the tools that work in a pod's network. These tools are about a network namespace. All other
 // tools are about the node.
 func insideTools() []*probe.Tool {
 	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops,
@@ -103,7 +103,8 @@ func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
 	return c.useTool(ctx, call, what)
 }
 
-// asPod returns the arguments of a tool that resolves a name as the pod does: with the search list of its namespace.
+// asPod returns the arguments for a tool that resolves a name as the pod does, with the search list of the pod's
+// namespace.
 func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
 	chosen := func(arg string) bool {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -117,7 +118,7 @@ func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
 	return append([]string{"--of", pods[i].Namespace}, args...)
 }
 
-// podNamed returns the pod on this node with that name, if a tool can run in its network.
+// podNamed returns the pod with that name on this node, if a tool can run in the pod's network.
 func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return p.Name != name && p.Namespace+"/"+p.Name != name
@@ -142,7 +143,7 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' shows why", full)
 }
 
-// serverFor returns the cluster's DNS, for a lookup in a pod that names no server.
+// serverFor returns the cluster's DNS server for a lookup in a pod that does not name a server.
 func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
 	names := func(arg string) bool { return strings.HasPrefix(arg, "@") }
 	if what.Tool != tools.DNS.Name || slices.ContainsFunc(what.Args, names) || snap == nil {
@@ -157,7 +158,7 @@ func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// podNames completes the pods that a tool can enter; none without the API.
+// podNames completes the pods that a tool can enter. Without the API it offers none.
 func (c *Session) podNames(ctx context.Context) []string {
 	if c.at == nil || c.at.reader == nil {
 		return nil

@@ -14,32 +14,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeSession is one node of a session: its probe, and all answers of that probe. All runs of the session on that node
-// use it.
+// nodeSession is one node in a session. It holds the node's probe and all answers from that probe. All of the session's
+// runs on that node use it.
 type nodeSession struct {
 	client *examine.Client
-	opts   examine.Options // of a run of all checks on this node
-	sink   report.Sink     // for results of no command: how the probe was placed
+	opts   examine.Options // options for a run of all checks on this node
+	sink   report.Sink     // for results that do not belong to a command: how the probe was placed
 	checks []string        // the checks that the probe must support
 	needed []string        // the capabilities that it needs for them
-	// rights of the probe instead of needed; nil = none
+	// the probe's rights, instead of needed; nil = none
 	debugProfile *injector.DebugProfile
 
-	reader *cluster.Client // nil = the API was not read yet, or never is
+	reader *cluster.Client // nil = the API has not been read yet, or is not used
 	snap   *cluster.Snapshot
 	ahead  <-chan readAhead // a read in the background; nil = none
 
 	session *injector.Session // nil = no probe
 	method  string            // its access method
 	tools   []string          // its tools
-	lost    bool              // there was one, and it no longer accepts requests
-	placed  int               // how many there were
+	lost    bool              // there was a probe, but it no longer accepts requests
+	placed  int               // number of probes that were placed
 	lastID  int64             // the ID of the last request
 
 	answers report.Latest
 }
 
-// newNodeSession returns the session of a node, without a probe.
+// newNodeSession returns a node's session, without a probe.
 func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession, error) {
 	if err := opts.Complete(); err != nil {
 		return nil, err
@@ -54,20 +54,21 @@ func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession,
 	return s, nil
 }
 
-// asking returns the options of a run with these checks; none = all of the profile.
+// asking returns the options for a run with these checks. If there are none, it runs all checks in the profile.
 func (s *nodeSession) asking(checks []string) examine.Options {
 	opts := s.opts
 	opts.Checks = checks
 	return opts
 }
 
-// freshFor is how long commands may reuse the last API snapshot, so that repeated checks need not wait for a new one.
+// freshFor is the time for which commands may reuse the last API snapshot. Repeated checks then do not wait for a new
+// snapshot.
 const freshFor = 10 * time.Second
 
-// Snapshot returns the API's state of the node, at most ten seconds old. In the second half of that time, it also
-// starts to read a new one for the next command.
+// Snapshot returns the node's state in the API, at most ten seconds old. In the second half of that time, it also
+// starts to read a new snapshot for the next command.
 func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
-	if s.reader == nil { // not read yet, or --via local without an API
+	if s.reader == nil { // not read yet, or --via local, which has no API
 		var err error
 		s.reader, s.snap, err = s.client.Read(ctx, s.opts)
 		return s.reader, s.snap, err
@@ -109,15 +110,15 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 	return s.reader, s.snap, nil
 }
 
-// readAhead is the result of a read in the background. A failed read has no result: the command that needs one reads
-// again, and reports the error.
+// readAhead is the result of a read in the background. A failed read has no result: the command that needs a result
+// reads again, and reports the error.
 type readAhead struct {
 	snap  *cluster.Snapshot
 	crash error
 }
 
-// aheadLimit bounds a read in the background. It is too short for the client's first retry, which takes three times as
-// long and prints a message, perhaps into the line that the user types.
+// aheadLimit is the time limit for a read in the background. It is too short for the client's first retry, because a
+// retry takes three times as long and prints a message, possibly into the line that the user is typing.
 const aheadLimit = 15 * time.Second
 
 // readInBackground reads the API for a later command.
@@ -133,7 +134,7 @@ func readInBackground(ctx context.Context, read func(context.Context) (*cluster.
 	return ahead
 }
 
-// old reports whether the snapshot is older than that.
+// old reports whether the snapshot is older than the given duration.
 func (s *nodeSession) old(than time.Duration) bool { return time.Since(s.snap.Read) > than }
 
 // askNode runs the checks of a run on the node's probe.
@@ -156,7 +157,7 @@ func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster
 	}
 	if ctx.Err() == nil && r.ProvesEncap(snap) {
 		err := r.ProveEncap(ctx, s.session, snap)
-		if ctx.Err() != nil { // the result of the baseline nodes is not awaited
+		if ctx.Err() != nil { // do not wait for the baseline nodes' results
 			s.session.Abandon()
 		}
 		return err
@@ -164,8 +165,8 @@ func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster
 	return nil
 }
 
-// place places a probe on the node if it has none, or lost it. If no access method works, the reasons are results of
-// the run, and the node still has no probe.
+// place places a probe on the node if there is none or the last one was lost. If no access method works, the reasons
+// become results of the run, and the node still has no probe.
 func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.Snapshot) error {
 	if s.session != nil {
 		gone := s.session.Gone()
@@ -198,7 +199,7 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 	})
 }
 
-// outliving makes a probe outlive the command that placed it, and gives it the rights for every later command.
+// outliving keeps a probe running after the command that placed it, and adds the rights for all later commands.
 func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		opts.Needed, opts.Checks, opts.DebugProfile = s.needed, s.checks, s.debugProfile
@@ -210,8 +211,8 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	}
 }
 
-// greet waits for a new probe's first message, which lists its tools, and keeps the probe. The error is why no message
-// came.
+// greet waits for a new probe's first message, which lists its tools, and keeps the probe. The error is the reason why
+// there was no message.
 func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Placed) error {
 	var tools []string
 	plan := &probe.Plan{Run: r.ID, Node: r.Node, Method: p.Method}
@@ -229,13 +230,13 @@ func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Pla
 	return nil
 }
 
-// letGo drops a probe that no longer accepts requests. The next command places another one.
+// letGo drops a probe that no longer accepts requests. The next command places another probe.
 func (s *nodeSession) letGo() error {
 	s.lost = true
 	return s.leave()
 }
 
-// leave ends the probe, if any, and removes what was created for it.
+// leave stops the probe, if there is one, and removes the objects that were created for it.
 func (s *nodeSession) leave() error {
 	if s.session == nil {
 		return nil
@@ -248,7 +249,7 @@ func (s *nodeSession) leave() error {
 	return nil
 }
 
-// leaveAll leaves all nodes in parallel, so it takes only as long as the slowest.
+// leaveAll leaves all nodes in parallel, so it takes only as long as the slowest node.
 func leaveAll(nodes []*nodeSession) error {
 	errs := make([]error, len(nodes))
 	var all probe.Workers

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// usage turns a typing mistake in the shell into wrong usage of the program.
+// usage turns a typing mistake in the shell into a usage error of the program.
 func usage(err error) error {
 	if errors.As(err, new(prompt.UsageError)) {
 		return ui.BadUsage("%w", err)
@@ -30,7 +30,7 @@ func (e outcomeError) Error() string { return e.saw }
 // Unwrap returns the exit code.
 func (e outcomeError) Unwrap() error { return e.exit }
 
-// codeOf returns the exit code of a command's error; of several errors, the worst code.
+// codeOf returns the exit code of a command's error. If there are several errors, it returns the worst code.
 func codeOf(err error) int {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		worst := report.ExitHealthy
@@ -54,7 +54,7 @@ func codeOf(err error) int {
 	return report.ExitTool
 }
 
-// failed prints the error of a command, unless it is already printed. In a script, which names the command.
+// failed prints a command's error, unless the error is already printed. In a script, which names the command.
 func (c *Session) failed(which string, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {

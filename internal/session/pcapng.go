@@ -10,25 +10,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe/capture"
 )
 
-// Pcapng writes a capture for tcpdump and Wireshark. From a node, only packets and validated interface names get into
-// the file.
+// Pcapng writes a capture for tcpdump and Wireshark. The file contains only packets and validated interface names from
+// a node.
 type Pcapng struct {
 	to     io.Writer
-	filter string         // what was captured, as text
-	ids    map[string]int // of the interfaces
+	filter string         // a description of what was captured
+	ids    map[string]int // IDs of the interfaces
 	first  map[string]int // first interface of each node
 }
 
-// NewPcapng starts a file; filter describes what is captured.
+// NewPcapng starts a file. filter describes what is captured.
 func NewPcapng(to io.Writer, filter string) *Pcapng {
 	return &Pcapng{to: to, filter: filter, ids: map[string]int{}, first: map[string]int{}}
 }
 
-// cookedLen is the length of a cooked header (LINKTYPE_LINUX_SLL). It has the direction, and fits every kind of
-// interface: tcpdump reads no file with interfaces of different kinds.
+// cookedLen is the length of a cooked header (LINKTYPE_LINUX_SLL). This header contains the direction and works for
+// every kind of interface. tcpdump cannot read a file with interfaces of different kinds.
 const cookedLen = 16
 
-// Packet writes a packet, and before the first one of an interface the description of that interface.
+// Packet writes a packet. Before an interface's first packet, it writes the description of the interface.
 func (f *Pcapng) Packet(p Captured) error {
 	id, known := f.ids[p.Interface]
 	if !known {
@@ -50,7 +50,7 @@ func (f *Pcapng) Packet(p Captured) error {
 	return f.write(blockPacket, body, option{packetFlags, littleEndian.AppendUint32(nil, flags)})
 }
 
-// add writes the description of an interface, and before the first one the file's header.
+// add writes the description of an interface. Before the first interface, it writes the file's header.
 func (f *Pcapng) add(node, name, clock string) (int, error) {
 	id := len(f.ids)
 	f.ids[name] = id
@@ -75,10 +75,10 @@ func (f *Pcapng) add(node, name, clock string) (int, error) {
 	return id, f.write(blockInterface, body, options...)
 }
 
-// cooked returns the header of a packet in the file.
+// cooked returns a packet's header in the file.
 func cooked(p capture.Packet) []byte {
 	b := make([]byte, cookedLen)
-	binary.BigEndian.PutUint16(b, uint16(p.Direction)) // the kernel's own value
+	binary.BigEndian.PutUint16(b, uint16(p.Direction)) // the value is the same as the kernel's
 	binary.BigEndian.PutUint16(b[2:], p.Device)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(p.From)))
 	copy(b[6:14], p.From)
@@ -86,8 +86,8 @@ func cooked(p capture.Packet) []byte {
 	return b
 }
 
-// End writes how many packets a node dropped, for the node's first interface. Without an interface it adds one, because
-// a file needs at least one.
+// End writes the number of packets that a node dropped, for the node's first interface. If the node has no interface in
+// the file, it adds one, because a file needs at least one.
 func (f *Pcapng) End(node string, dropped int) error {
 	id, known := f.first[node]
 	if !known && (len(f.ids) == 0 || dropped > 0) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The block types and options in this file, as numbered by draft-ietf-opsawg-pcapng.
+// The block types and options in this file, with the numbers from draft-ietf-opsawg-pcapng.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -26,13 +26,13 @@ const (
 
 var littleEndian = binary.LittleEndian
 
-// option is an optional field of a block; an empty one is left out.
+// option is an optional field of a block. Empty options are omitted.
 type option struct {
 	code  uint16
 	value []byte
 }
 
-// write writes a block with a single call: a reader may already have the file open.
+// write writes a block with a single call, because a reader may already have the file open.
 func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 	var more []byte
 	for _, o := range options {
@@ -55,7 +55,7 @@ func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 // padded pads to a multiple of four bytes.
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&3)...) }
 
-// moment appends a time, upper half first.
+// moment appends a time with the upper half first.
 func moment(b []byte, t time.Time) []byte {
 	at := uint64(t.UnixNano())
 	b = littleEndian.AppendUint32(b, uint32(at>>32))

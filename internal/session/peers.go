@@ -26,7 +26,7 @@ func (c *Session) peersCommand() *prompt.Command {
 	return &prompt.Command{Name: "peers", Short: "list the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
 }
 
-// peerRow is a node as peers shows it.
+// peerRow is a node in the output of peers.
 type peerRow struct {
 	name, ready, address, calico, bgp string
 	bad                               int // larger = worse
@@ -74,7 +74,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	return err
 }
 
-// peerRows returns the other nodes, the worst first.
+// peerRows returns a row for each other node, the worst first.
 func peerRows(snap *cluster.Snapshot, answers []probe.Result) []peerRow {
 	var out []peerRow
 	for _, n := range snap.Nodes {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// offered is how many nodes the list offers: as many as fit on a screen.
+// offered is the number of nodes that the list offers: as many as fit on a screen.
 const offered = 20
 
 // pick lets the user choose a node; "" = none.
@@ -63,8 +63,8 @@ func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 	}
 }
 
-// chosen returns the nodes that match the typed text: by name, else by number, else all nodes with the text in their
-// name.
+// chosen returns the nodes that match the typed text: the node with that name, otherwise with that number, otherwise
+// all nodes with the text in their name.
 func chosen(nodes []suiteapi.Standing, typed string) []suiteapi.Standing {
 	if typed == "" {
 		return nodes[:1]
@@ -84,7 +84,7 @@ func chosen(nodes []suiteapi.Standing, typed string) []suiteapi.Standing {
 	return within
 }
 
-// show lists the worst of some nodes, by their number among all where they have one.
+// show lists the worst of some nodes, with their numbers in the list of all nodes if they have one.
 func show(w io.Writer, all, some []suiteapi.Standing) {
 	number := map[string]string{}
 	for i, n := range all[:min(len(all), offered)] {
@@ -99,7 +99,7 @@ func show(w io.Writer, all, some []suiteapi.Standing) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", number[n.Node], n.Node, state, probe.OneLine(n.Saw))
 	}
-	_ = t.Flush() // to memory
+	_ = t.Flush() // writes to memory
 	width := ui.Width(w)
 	for line := range strings.Lines(b.String()) {
 		fmt.Fprintln(w, ui.Cut(strings.TrimRight(line, " \n"), width))

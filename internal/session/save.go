@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// record keeps an event of a node: in its latest answers, and in the transcript.
+// record keeps an event of a node in the node's latest answers and in the transcript.
 func (c *Session) record(s *nodeSession, ev probe.Event) {
 	ev = stamped(s, ev)
 	s.answers.Add(ev)
@@ -41,7 +41,7 @@ func (c *Session) mark(s *nodeSession, ev probe.Event) {
 	}
 }
 
-// cameTo describes an exit code for the transcript.
+// cameTo returns a description of an exit code for the transcript.
 func (b badOnes) cameTo(code ui.Exit) string {
 	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings,
 		report.ExitIncomplete: report.WordIncomplete}[code]
@@ -72,7 +72,7 @@ func stamped(s *nodeSession, ev probe.Event) probe.Event {
 	return ev
 }
 
-// write adds an event to the transcript, if any. A full disk does not end the session.
+// write adds an event to the transcript, if there is one. A full disk does not end the session.
 func (c *Session) write(ev probe.Event) {
 	if c.log == nil {
 		return
@@ -108,20 +108,20 @@ func (c *Session) done(ctx context.Context, err error) {
 		text = "stopped"
 	default:
 		text = apierror.Explain(err)
-		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // which says nothing about the reason
+		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // the text does not show the reason
 			text = c.bad.cameTo(code)
 		}
 	}
 	c.write(probe.Event{Type: probe.EventDone, Node: c.at.opts.Node, Text: text})
 }
 
-// asks runs the checks of a run on a node now. It makes earlier answers to them obsolete. The answers are recorded, and
-// passed to shown.
+// asks immediately runs a run's checks on a node. Earlier answers to these checks are then obsolete. It records the
+// answers and passes them to shown.
 func (c *Session) asks(ctx context.Context, s *nodeSession, run *examine.Run, shown report.Sink) error {
 	return c.asksInto(ctx, s, run, c.record, shown)
 }
 
-// asksInto does the same, and records the answers with record.
+// asksInto does the same, but records the answers with record.
 func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run,
 	record func(*nodeSession, probe.Event), shown report.Sink) error {
 	run.Sink = report.SinkFunc(func(ev probe.Event) error {
@@ -147,7 +147,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 	return errors.Join(err, run.ReportOthers(snap))
 }
 
-// round is the event that starts a new run on a node.
+// round returns the event that starts a new run on a node.
 func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
 	ev := probe.Event{Type: probe.EventRecheck, Start: &probe.Start{V: probe.Version, Version: probe.Release,
 		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
@@ -181,7 +181,7 @@ func (c *Session) saveCommand() *prompt.Command {
 	}
 }
 
-// save writes the node's latest answers, as if they came from one run.
+// save writes the node's latest answers as if they were from one run.
 func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	name, over, err := saving(call.Args)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	return err
 }
 
-// writeSaved writes a conclusion to a file, atomically.
+// writeSaved atomically writes a conclusion to a file.
 func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, error)) error {
 	var f *os.File
 	info, err := os.Stat(name)
@@ -243,7 +243,7 @@ func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, er
 	return nil
 }
 
-// overwritable returns the file behind a name, which may be a link. It refuses devices.
+// overwritable returns the file with this name, and follows links. It refuses devices.
 func overwritable(name string) (string, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -1,5 +1,5 @@
-// Package session examines nodes interactively, from a prompt or a script of commands. It places a
-// probe on each visited node, which stays until the session ends.
+// Package session examines nodes interactively, from a prompt or a script of commands. It places a probe on each
+// visited node. The probe keeps running until the session ends.
 //
 //	a typed line -> package prompt -> a command here -> the node's probe -> answers
 //	answers -> the terminal, the transcript, and report.Latest, from which why, diff and save conclude
@@ -34,26 +34,26 @@ import (
 
 // Options configure a session.
 type Options struct {
-	Run          examine.Options // of its runs; Node is the first node, "" = the user chooses
+	Run          examine.Options // options for its runs; Node is the first node; "" = the user chooses
 	Idle         time.Duration   // ends it after this time without input; 0 = never
 	Commands     string          // commands to run instead of a prompt
-	Scripted     bool            // Commands are given, if only as ""
-	Transcript   string          // the file to record it in, "" = none
-	ToolboxImage string          // image with the shell for 'sh' on a node without one
-	// Profile sets the rights of the session's probes and shells; nil = as few as they need
+	Scripted     bool            // Commands are given, even if they are ""
+	Transcript   string          // the file in which to record it; "" = none
+	ToolboxImage string          // image with a shell, for 'sh' on a node without a shell
+	// the profile with the rights of the session's probes and shells; nil = as few rights as they need
 	DebugProfile *injector.DebugProfile
 	// Lookups are commands that contact neither the API nor a node, such as explain.
 	Lookups []*prompt.Command
 }
 
-// Terminal is where a session reads and writes.
+// Terminal holds the streams from which a session reads and to which it writes.
 type Terminal struct {
 	In          io.Reader
 	Out, ErrOut io.Writer
 	Interrupts  *ui.Interrupts
 }
 
-// Session is the nodes visited, each with its probe, and the commands.
+// Session holds the visited nodes, each with its probe, and the commands.
 type Session struct {
 	opts           Options
 	client         *examine.Client
@@ -64,24 +64,24 @@ type Session struct {
 	nodes []*nodeSession
 	at    *nodeSession // the current node
 
-	log       *report.Transcript // nil = none is written
+	log       *report.Transcript // nil = no transcript is written
 	unwritten sync.Once          // reports once that the transcript is not writable
 	bad       badOnes            // bad results of the current command
 
 	known     known
 	explained bool // the meaning of a shell was explained
 
-	toolboxes []*nodeSession // in containers that stay until the session ends
+	toolboxes []*nodeSession // in containers that keep running until the session ends
 
 	resized chan struct{} // see resizes; nil = no shell has used the terminal
 }
 
-// New returns a Session; it sends no request before Run.
+// New returns a Session. It does not send requests before Run.
 func New(client *examine.Client, opts Options, t Terminal) *Session {
 	return &Session{opts: opts, client: client, stdin: t.In, stdout: t.Out, stderr: t.ErrOut, interrupts: t.Interrupts}
 }
 
-// Run is the whole session. It rejects invalid options and scripts before it places
+// Run runs the whole session. It rejects invalid options and scripts before it places
 // anything.
 func (c *Session) Run(ctx context.Context) error {
 	ctx, cancel := c.opts.Run.Deadline(ctx)
@@ -167,7 +167,7 @@ func (c *Session) chooseMethods() error {
 	return nil
 }
 
-// script returns the commands to run: from -c, else from stdin if it is not a terminal.
+// script returns the commands to run. They are from -c or, if stdin is not a terminal, from stdin.
 func (c *Session) script() (string, error) {
 	if ui.IsTerminal(c.stdin) || c.opts.Scripted {
 		return c.opts.Commands, nil
@@ -179,7 +179,7 @@ func (c *Session) script() (string, error) {
 	return string(b), nil
 }
 
-// begin goes to the first node; false = the user chose none.
+// begin goes to the first node. It returns false if the user did not choose a node.
 func (c *Session) begin(ctx context.Context, e *prompt.Editor, interactive bool) (chosen bool, err error) {
 	node := c.opts.Run.Node
 	if node == "" {
@@ -206,7 +206,7 @@ func (c *Session) interact(ctx context.Context, s *prompt.Shell) error {
 	return c.ended(s.Interact(ctx))
 }
 
-// runScript runs commands without a prompt; the exit code is that of the worst answer.
+// runScript runs commands without a prompt. The exit code is that of the worst answer.
 func (c *Session) runScript(ctx context.Context, s *prompt.Shell, script string) error {
 	worst := report.ExitHealthy
 	err := s.Script(ctx, script, func(l prompt.Line, err error) {
@@ -214,7 +214,7 @@ func (c *Session) runScript(ctx context.Context, s *prompt.Shell, script string)
 		worst = examine.WorseExit(worst, codeOf(err))
 	})
 	if over, ok := errors.AsType[examine.TimeoutError](context.Cause(ctx)); ok {
-		return over // whatever it interrupted
+		return over // return this whatever command was interrupted
 	}
 	if err != nil {
 		return usage(err)
@@ -225,11 +225,11 @@ func (c *Session) runScript(ctx context.Context, s *prompt.Shell, script string)
 	return nil
 }
 
-// openTerminal prepares the terminal for the line editor; the result restores it.
+// openTerminal prepares the terminal for the line editor. The returned function restores the terminal.
 func (c *Session) openTerminal(s *prompt.Shell) func() {
 	s.Editor = prompt.NewEditor(c.stderr, s.Terminal)
 	back := c.interrupts.AtEnd(s.Editor.Restore)
-	// Messages must not be mixed into the line that the user types.
+	// Messages must not be mixed into the line that the user is typing.
 	c.stderr = ui.NewScreen(s.Editor.Beside(prompt.Bare(c.stderr)), report.Colours())
 	c.client = c.client.Writing(c.stderr)
 	return func() {
@@ -251,7 +251,7 @@ func (c *Session) ended(err error) error {
 	return err
 }
 
-// warning is how long before its timeout a session announces it.
+// warning is the time before a session's timeout at which the session announces it.
 const warning = 5 * time.Minute
 
 // prompt returns the prompt: the current node, and whether it has a probe.
@@ -262,8 +262,8 @@ func (c *Session) prompt() string {
 	return c.at.opts.Node + "> "
 }
 
-// remember shares the history with other sessions. If it cannot be stored, it prints a note and
-// continues without.
+// remember shares the history with other sessions. If the history cannot be stored, it prints a note and continues
+// without it.
 func (c *Session) remember(s *prompt.Shell) {
 	dir, err := ui.StateDir()
 	var history *prompt.History
@@ -287,7 +287,7 @@ func (c *Session) remember(s *prompt.Shell) {
 	}
 }
 
-// recovered limits a panic to one command, so that the session and its probes survive.
+// recovered limits a panic to one command. The session and its probes survive.
 func recovered(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		run := command.Run

@@ -30,12 +30,12 @@ func oneCommand(args []string) bool {
 	return slices.Contains(args, "-c") || slices.Contains(args, "--")
 }
 
-// asItIs passes on unchanged the output of a program that the user chose: it controls the terminal, or its output, such
-// as tcpdump's, goes into a pipe.
+// asItIs does not change the output of a program that the user chose: the program controls the terminal, or its output,
+// such as tcpdump's, goes into a pipe.
 func asItIs(b []byte) []byte { return b }
 
-// lines is for a terminal in raw mode, for a program that may only write lines. It removes control characters except a
-// carriage return and a backspace, which a tty's echo uses.
+// lines is for a terminal in raw mode and a program that may only write lines. It removes control characters, except
+// carriage returns and backspaces, which a tty's echo uses.
 func lines(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' || r == '\b' || unicode.IsGraphic(r) {
@@ -67,12 +67,12 @@ func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
 	return c.cameTo(outcome)
 }
 
-// shOf runs the node's shell, or that of the toolbox, through a probe with the rights for it.
+// shOf runs the node's or the toolbox's shell through a probe with the necessary rights.
 func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, toolbox bool) (probe.Result, error) {
 	in, typed := c.stdin.(*os.File)
 	out, shown := prompt.Bare(c.stdout).(*os.File)
 	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
-	if !alone && !oneCommand(args) { // check before anything is placed
+	if !alone && !oneCommand(args) { // check this before anything is placed
 		return probe.Result{}, prompt.Usagef("a shell needs a terminal: without one, use sh -c COMMAND")
 	}
 	s, leave, err := c.shellNode(ctx, toolbox)
@@ -102,13 +102,13 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 	return outcome, errors.Join(err, leave())
 }
 
-// shellNode returns a probe that may start a shell. A probe in its own pod has neither the rights nor writable node
+// shellNode returns a probe that may start a shell. A probe in its own pod does not have the rights or writable node
 // files, so a second, privileged pod exists while the shell runs. A toolbox is another image, so it also needs a second
-// pod. With ephemeral, the second container stays until the session ends.
+// pod. With access method ephemeral, the second container keeps running until the session ends.
 func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
 	at := c.at
 	stays := func() error { return nil }
-	if err := at.ready(ctx); err != nil { // it decides the access method
+	if err := at.ready(ctx); err != nil { // this decides the access method
 		return nil, nil, err
 	}
 	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
@@ -144,7 +144,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 		return nil, nil, notRunError("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
 	case s.session == nil:
 		return nil, nil, notRunError("%s", came)
-	case injector.AccessOf(s.method).Stays: // each one would stay in the spec of calico-node's pod
+	case injector.AccessOf(s.method).Stays: // each container would remain in the spec of calico-node's pod
 		c.toolboxes = append(c.toolboxes, s)
 		return s, stays, nil
 	}

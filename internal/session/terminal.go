@@ -24,18 +24,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// errLeft means that the user left the shell, whatever runs in it.
+// errLeft means that the user left the shell, even if programs still run in it.
 var errLeft = errors.New("left the shell")
 
 // errSignal means that a signal has restored the terminal of a shell.
 var errSignal = errors.New("the shell was ended by a signal")
 
-// onTerminal runs a tool that controls the user's terminal. Every key goes to the tool once it has started, including
-// Ctrl-C; before that, Ctrl-C cancels it like any other tool. However the tool ends, the terminal's mode is restored
-// immediately.
+// onTerminal runs a tool that controls the user's terminal. Once the tool has started, every key goes to the tool,
+// including Ctrl-C. Before that, Ctrl-C cancels the tool like any other tool. However the tool ends, the terminal's
+// mode is restored immediately.
 func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Call, in, out *os.File,
 	fit func([]byte) []byte) (probe.Result, error) {
-	changes := c.resizes(out) // first, so that no change is missed
+	changes := c.resizes(out) // do this first, otherwise a change could be missed
 	var known bool
 	if what.Size, known = sizeOf(out); !known {
 		return probe.Result{}, errors.New("the terminal does not report its size")
@@ -77,7 +77,7 @@ func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Cal
 	return outcome, err
 }
 
-// attached is the user's terminal, while a tool controls it.
+// attached is the user's terminal while a tool controls it.
 type attached struct {
 	limit   time.Duration // maximum time without input and output
 	end     context.CancelCauseFunc
@@ -86,10 +86,10 @@ type attached struct {
 	keys    cancelreader.CancelReader
 	typing  probe.Workers
 	watches func() bool   // cancels the watch for the end of the context
-	ended   chan struct{} // closed when the end of the context was handled
+	ended   chan struct{} // closed once the end of the context has been handled
 }
 
-// take takes over the terminal, and returns it when the context ends.
+// take takes over the terminal. When the context ends, it returns the terminal.
 func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error {
 	var err error
 	if a.keys, err = cancelreader.NewReader(in); err != nil {
@@ -109,12 +109,12 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 	return nil
 }
 
-// forward sends keys and sizes to the tool until the context ends. It ends the context after too long without input and
-// output.
+// forward sends keys and sizes to the tool until the context ends. If there is no input or output for too long, it ends
+// the context.
 func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan struct{},
 	out *os.File) {
 	a.idle = time.AfterFunc(a.limit, func() { a.end(prompt.ErrIdle) })
-	session, id := s.session, s.lastID // s may drop a lost session meanwhile
+	session, id := s.session, s.lastID // keep these, because s may drop a lost session
 	t := &typed{more: make(chan struct{}, 1)}
 	a.typing.Go(func() { t.read(ctx, a.keys, func() { a.idle.Reset(a.limit) }, a.end) })
 	a.typing.Go(func() { t.send(ctx, session, id, size, changes, out) })
@@ -138,15 +138,15 @@ func (a *attached) release(outcome probe.Result) {
 	}
 }
 
-// typed buffers keys that are not sent yet. Reading never waits for the connection, so that the user can leave a shell
-// whose connection is dead.
+// typed buffers keys that have not been sent yet. Reading never waits for the connection, so the user can leave a shell
+// even if its connection is dead.
 type typed struct {
 	mu   sync.Mutex
 	kept []byte
 	more chan struct{}
 }
 
-// maxTyped bounds the buffer, in bytes.
+// maxTyped is the maximum size of the buffer in bytes.
 const maxTyped = 1 << 20
 
 // read reads every key until ctx ends, the terminal closes, or the user leaves.
@@ -181,8 +181,8 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 	}
 }
 
-// send sends keys, and each new size of the terminal. Data sent into a broken connection may be lost, although the
-// shell survives. So it repeats the size with every key.
+// send sends keys and each new size of the terminal. If data is sent into a broken connection, it may be lost although
+// the shell survives. So send repeats the size with every key.
 func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size,
 	changes <-chan struct{}, out *os.File) {
 	for {
@@ -213,14 +213,14 @@ func (t *typed) send(ctx context.Context, session *injector.Session, id int64, s
 	}
 }
 
-// wayOut finds the keys that are for this program and not for the shell, as in ssh: Enter ~ . leaves, and Enter ~ ~
-// sends one ~.
+// wayOut finds the keys that are for this program instead of the shell. As in ssh, Enter ~ . leaves the shell, and
+// Enter ~ ~ sends one ~.
 type wayOut struct {
-	atStart bool // of a line
+	atStart bool // at the start of a line
 	tilde   bool // after a ~; the next key decides
 }
 
-// of returns the keys that are for the shell, up to those that leave it.
+// of returns the keys that are for the shell, up to the keys that leave the shell.
 func (w *wayOut) of(keys []byte) (pass []byte, left bool) {
 	for _, k := range keys {
 		switch {
@@ -253,8 +253,8 @@ func sizeOf(out *os.File) (size probe.Size, known bool) {
 	return probe.Size{Rows: now.Height, Cols: now.Width}, true
 }
 
-// resizes returns a channel that receives after each change of the terminal's size. kubectl never closes its queue of
-// sizes, so one goroutine reads it for every shell of the session.
+// resizes returns a channel that receives an item after each change of the terminal's size. kubectl never closes its
+// queue of sizes, so one goroutine reads it for every shell of the session.
 func (c *Session) resizes(out *os.File) <-chan struct{} {
 	if c.resized != nil {
 		return c.resized
@@ -276,7 +276,7 @@ func (c *Session) resizes(out *os.File) <-chan struct{} {
 	return c.resized
 }
 
-// rawTerminal is the user's terminal while a tool controls it.
+// rawTerminal is the user's terminal in raw mode, while a tool controls it.
 type rawTerminal struct {
 	cooked func() // restores line mode
 	plain  func() // turns off the console's escape sequences
@@ -290,9 +290,9 @@ type rawTerminal struct {
 	other bool   // the alternate screen is active
 }
 
-// take puts the terminal into raw mode until it is returned or a signal arrives. kubectl restores it on each signal
-// that could end the program, SIGQUIT included, and then calls end: it never calls the final function of a parent
-// handler.
+// take puts the terminal into raw mode until the terminal is returned or a signal arrives. kubectl restores the
+// terminal on each signal that could end the program, including SIGQUIT, and then calls end. It never calls the final
+// function of a parent handler.
 func (c *Session) take(in, out *os.File, end func(error)) (*rawTerminal, error) {
 	raw, given := make(chan struct{}), make(chan struct{})
 	tty := term.TTY{In: in, Raw: true, Parent: interrupt.New(func(os.Signal) {}, func() { end(errSignal) })}
@@ -338,11 +338,11 @@ func (t *rawTerminal) Write(b []byte) (int, error) {
 // otherScreen matches the escape sequences that enter and leave the alternate screen.
 var otherScreen = regexp.MustCompile(`\x1b\[\?(1049|1047|47)[hl]`)
 
-// fromOther leaves the alternate screen. It is only for a terminal that is on it: on others, it moves the cursor to an
-// old position.
+// fromOther leaves the alternate screen. Use it only if the alternate screen is active: otherwise it moves the cursor
+// to an old position.
 const fromOther = "\x1b[?1049l"
 
-// unmade resets terminal modes that a program leaves set if it does not exit normally: a hidden cursor, bracketed
+// unmade resets terminal modes that are still set after a program did not exit normally: a hidden cursor, bracketed
 // paste, mouse and focus reports, another keypad mode, colours, and a scroll region.
 const unmade = "\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b>\x1b[0m\x1b7\x1b[r\x1b8\r\n"
 

@@ -10,5 +10,5 @@ import (
 // terminalKind returns the terminal type for programs on the node.
 func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "dumb") }
 
-// steerable enables escape sequences; Unix terminals always have them.
+// steerable enables escape sequences. Unix terminals always support them.
 func steerable(*os.File) (back func()) { return func() {} }

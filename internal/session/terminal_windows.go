@@ -10,7 +10,7 @@ import (
 // terminalKind returns the terminal type for programs on the node.
 func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "xterm-256color") }
 
-// steerable enables escape sequences of the console.
+// steerable enables the console's escape sequences.
 func steerable(out *os.File) (back func()) {
 	h := windows.Handle(out.Fd())
 	var mode uint32

@@ -52,10 +52,11 @@ func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Cal
 	return err
 }
 
-// maxRead bounds the output that is kept to find out whether the user already read the outcome there, in bytes.
+// maxRead is the maximum number of bytes of output to keep. This output is needed to find out whether it already showed
+// the outcome to the user.
 const maxRead = 64 << 10
 
-// repeats reports whether an outcome is a line of the tool's output, maybe after its target.
+// repeats reports whether an outcome is a line of the tool's output. In this line, the target may precede the outcome.
 func repeats(saw, wrote string) bool {
 	_, without, _ := strings.Cut(saw, ": ")
 	for line := range strings.Lines(wrote) {
@@ -66,8 +67,8 @@ func repeats(saw, wrote string) bool {
 	return false
 }
 
-// through runs a tool and writes its output to a writer. It cancels the tool when a write fails, for example into a
-// closed pipe.
+// through runs a tool and writes the tool's output to a writer. If a write fails, for example because a pipe is closed,
+// it cancels the tool.
 func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte,
 	each func(probe.Event)) (probe.Result, error) {
 	ctx, end := context.WithCancel(ctx)
@@ -96,12 +97,12 @@ func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Ev
 	}
 }
 
-// printable removes control characters from a node's text, also for a terminal behind a pipe.
+// printable removes control characters from a node's text. It also protects a terminal at the other end of a pipe.
 func printable(b []byte) []byte {
 	return []byte(probe.Plain(string(b)))
 }
 
-// cameTo returns the error of a tool with a bad result.
+// cameTo returns the error for a tool with a bad result.
 func (c *Session) cameTo(outcome probe.Result) error {
 	switch outcome.Status {
 	case probe.OK, probe.Info, probe.Warn:

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// visit goes to a node: to its existing probe, or with a new one.
+// visit goes to a node. It uses the node's existing probe, or places a new one.
 func (c *Session) visit(ctx context.Context, node string) error {
 	node, err := c.meant(node)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 		}
 		s.client.Progress("a probe is on %s, via %s: %s", report.Head(node, at, time.Time{}), s.method,
 			strings.Join(s.session.Created(), ", "))
-	case ctx.Err() != nil: // the user stays on the previous node
+	case ctx.Err() != nil: // the previous node is still the current node
 		return context.Cause(ctx)
 	default:
 		rows := rowsOf(c.stderr, s)
@@ -74,7 +74,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 	return nil
 }
 
-// fresh returns the session of a node without a probe. It asks for consent if that is one node too many.
+// fresh returns a session for a node without a probe. If this node exceeds the limit, it asks for consent.
 func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) {
 	if err := c.client.Agree(ctx, c.placed()+1); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) 
 	return s, nil
 }
 
-// placed counts the nodes with a probe of this session.
+// placed returns the number of nodes with a probe from this session.
 func (c *Session) placed() int {
 	n := 0
 	for _, s := range c.nodes {
@@ -100,8 +100,8 @@ func (c *Session) placed() int {
 	return n
 }
 
-// meant returns the node with this name, or with a unique part of it. If no node matches, it returns the text, and the
-// API will reject it.
+// meant returns the node with this name, or the only node whose name contains this text. If no node matches, it returns
+// the text, and the API will reject it.
 func (c *Session) meant(typed string) (string, error) {
 	if c.at == nil || c.at.snap == nil {
 		return typed, nil
@@ -126,7 +126,7 @@ func (c *Session) meant(typed string) (string, error) {
 	return typed, nil
 }
 
-// leave ends every probe of the session.
+// leave stops every probe in the session.
 func (c *Session) leave() {
 	if err := leaveAll(slices.Concat(c.toolboxes, c.nodes)); err != nil {
 		ui.Say(c.stderr, "%v", err)

@@ -35,12 +35,12 @@ Ctrl-C interrupts does not count.
 type watching struct {
 	every time.Duration
 	want  []string    // checks to repeat
-	tool  *probe.Tool // or a tool to repeat, with args
+	tool  *probe.Tool // a tool to repeat with args, instead of checks
 	args  []string
 }
 
-// A shorter interval would load the node more than its own work does. With a longer one, an interactive watch makes no
-// sense.
+// A shorter interval would load the node more than its own work does. A longer interval makes no sense for an
+// interactive watch.
 const (
 	minEvery = 500 * time.Millisecond
 	maxEvery = time.Hour
@@ -85,13 +85,13 @@ func (c *Session) watchCommand() *prompt.Command {
 	}
 }
 
-// watch repeats until Ctrl-C, which is its normal end.
+// watch repeats until Ctrl-C, which is the normal way to end it.
 func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	what, err := watchingOf(call.Args)
 	if err != nil {
 		return prompt.Usagef("%w", err)
 	}
-	if what.tool == nil { // fail now if this access method cannot run a check
+	if what.tool == nil { // fail immediately if this access method cannot run a check
 		if _, err := examine.New(c.at.client, c.at.asking(what.want), nil); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	changes := report.NewChanges(call.Terminal && ui.Colourful(c.stdout))
 	pace := pace{every: what.every}
-	var last *turn // not in the transcript yet
+	var last *turn // the last round, which is not in the transcript yet
 	defer func() { last.write(c) }()
 	for {
 		began, before := time.Now(), s.placed
@@ -121,7 +121,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		now.count(s)
 		last = now
 		text, changed := changes.Round(time.Now(), answers, lost)
-		if changed { // record first, so that the record has what was shown even if the client is killed
+		if changed { // record before showing: the record must contain what was shown even if the client is killed
 			last.write(c)
 			last = nil
 		}
@@ -142,23 +142,23 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	}
 }
 
-// pace controls the pauses of a watch whose probes cannot be placed, or die soon.
+// pace controls the pauses of a watch if its probes cannot be placed or exit early.
 type pace struct {
 	every  time.Duration
 	slow   time.Duration // the last pause
 	gone   time.Time     // when the trouble began
-	deaths int           // consecutive probes that died early
+	deaths int           // number of consecutive probes that exited early
 }
 
-// A probe that lived for livedLong is replaced immediately. maxPause is the longest pause. maxDeaths is how many probes
-// in a row may die early with ephemeral, because each container stays listed in its pod.
+// A probe that ran for livedLong is replaced immediately. maxPause is the longest pause. With access method ephemeral,
+// at most maxDeaths consecutive probes may exit early, because each container remains listed in its pod.
 const (
 	livedLong = time.Minute
 	maxPause  = time.Minute
 	maxDeaths = 3
 )
 
-// after returns the pause after a round in which a probe was replaced, or could not be.
+// after returns the pause after a round. replaced reports whether a probe was replaced in this round, or could not be.
 func (p *pace) after(now time.Time, replaced bool) time.Duration {
 	if now.Sub(p.gone) > p.slow+livedLong {
 		p.slow, p.deaths = p.every, 0
@@ -172,7 +172,7 @@ func (p *pace) after(now time.Time, replaced bool) time.Duration {
 	return p.slow
 }
 
-// turn has the events of one round of a watch. It counts once the round is over.
+// turn has the events of one round in a watch. The round counts once it is over.
 type turn struct{ events []probe.Event }
 
 // add keeps an event of the node.
@@ -185,7 +185,7 @@ func (t *turn) count(s *nodeSession) {
 	}
 }
 
-// write writes the round to the transcript; nothing if t is nil.
+// write writes the round to the transcript. If t is nil, it does nothing.
 func (t *turn) write(c *Session) {
 	if t == nil {
 		return
@@ -195,7 +195,7 @@ func (t *turn) write(c *Session) {
 	}
 }
 
-// once runs one round; lost is why the answers are incomplete.
+// once runs one round. lost is the reason why the answers are incomplete.
 func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
 	lost string, err error) {
 	if what.tool != nil {
@@ -227,11 +227,11 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 	return answers, lost, nil
 }
 
-// maxWatched bounds what a tool may write in one round, in bytes.
+// maxWatched is the maximum number of bytes that a tool may write in one round.
 const maxWatched = 4 << 20
 
-// useOnce runs a tool once. Its outcome is an answer, and so is each line of its output. The first word of a line is
-// the target, because in a table it is a name.
+// useOnce runs a tool once. The tool's outcome is an answer, and each line of its output is also an answer. The first
+// word of a line is the target, because in a table it is a name.
 func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
 	lost string, err error) {
 	var out strings.Builder

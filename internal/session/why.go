@@ -38,7 +38,7 @@ func (s *nodeSession) concluded(sink report.Sink) (ui.Exit, error) {
 	return code, nil
 }
 
-// tableTo returns a sink that shows answers where a command writes.
+// tableTo returns a sink that shows answers in a command's output.
 func (c *Session) tableTo(call *prompt.Call) report.Sink {
 	var o report.Options
 	if call.Terminal {
@@ -89,7 +89,7 @@ func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	return nil
 }
 
-// soFar describes how many checks have answers, and how old these are.
+// soFar describes how many checks have answers, and how old these answers are.
 func (s *nodeSession) soFar() (missing bool, text string, err error) {
 	run, err := examine.New(s.client, s.asking(nil), nil)
 	if err != nil {

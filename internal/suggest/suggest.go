@@ -19,8 +19,8 @@ func DidYouMean(typed string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// Nearest returns the likely name for a mistyped name; "" = none. It prefers the only name that ends with the typed
-// text after a dash, then the name at the smallest distance, then the name that shares the most words.
+// Nearest returns the likely name for a mistyped name, or "" if there is none. It prefers the only name that ends with
+// a dash and the typed text, then the name with the smallest distance, then the name that shares the most words.
 func Nearest(typed string, names []string) string {
 	whole := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, "-"+typed) })
 	if len(whole) == 1 && strings.Contains(typed, "-") {
@@ -50,8 +50,8 @@ func Nearest(typed string, names []string) string {
 	return best
 }
 
-// Distance returns how many letters must be inserted, removed or changed to turn a into b. Two swapped adjacent letters
-// count as one change (Damerau's distance).
+// Distance returns the number of letters that must be inserted, removed or changed to turn a into b. Two swapped
+// adjacent letters count as one change (Damerau's distance).
 func Distance(a, b string) int {
 	var above, before []int
 	row := make([]int, len(b)+1)

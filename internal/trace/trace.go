@@ -28,11 +28,11 @@ import (
 
 const name = "calico-probe"
 
-// stopLimit is how long sending the last spans may take.
+// stopLimit is the time limit for sending the last spans.
 const stopLimit = 3 * time.Second
 
 // Start starts to export spans if OTEL_TRACES_EXPORTER is otlp or console (on stderr), or if an OTLP endpoint is set.
-// stop sends the remaining spans within three seconds; its error means that spans were lost.
+// stop sends the remaining spans within three seconds. Its error means that spans were lost.
 func Start(ctx context.Context, version string) (stop func() error, err error) {
 	to := os.Getenv("OTEL_TRACES_EXPORTER")
 	if to == "" && cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) != "" {
@@ -69,7 +69,7 @@ func Start(ctx context.Context, version string) (stop func() error, err error) {
 	}, nil
 }
 
-// errorHandler keeps the first error of the exporter, which would otherwise go to the log.
+// errorHandler keeps the exporter's first error, which would otherwise go to the log.
 type errorHandler struct {
 	mu    sync.Mutex
 	first error
@@ -81,7 +81,7 @@ func (h *errorHandler) Handle(err error) {
 	h.first = cmp.Or(h.first, err)
 }
 
-// Span starts a span with attributes, as alternating names and values. end ends it.
+// Span starts a span with attributes, given as alternating names and values. end ends the span.
 func Span(ctx context.Context, what string, attributes ...string) (inside context.Context, end func()) {
 	inside, s := otel.Tracer(name).Start(ctx, what)
 	for i := 0; i+1 < len(attributes); i += 2 {
@@ -90,8 +90,9 @@ func Span(ctx context.Context, what string, attributes ...string) (inside contex
 	return inside, func() { s.End() }
 }
 
-// Requests makes each request a span that ends with the response headers. prefix is the path of the API server's
-// address, which may be secret and is left out. Without Start it returns the transport unchanged.
+// Requests returns a transport that records each request as a span. The span ends with the response headers. prefix is
+// the path in the API server's address. This path may be secret, so spans omit it. If Start was not called, Requests
+// returns the transport unchanged.
 func Requests(to http.RoundTripper, prefix string) http.RoundTripper {
 	if _, started := otel.GetTracerProvider().(*sdk.TracerProvider); !started {
 		return to

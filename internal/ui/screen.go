@@ -15,10 +15,10 @@ import (
 )
 
 // Screen cleans the output to a terminal. It passes printable text and a fixed list of colours. It replaces any other
-// control character from any source with a question mark. Texts of nodes and API objects must be cleaned earlier,
-// before they are coloured: Screen cannot distinguish their newlines and colours from ours.
+// control character, from any source, with a question mark. Texts from nodes and API objects must be cleaned before
+// they are coloured, because Screen cannot distinguish their newlines and colours from ours.
 //
-// A colour must be a single Write: Screen does not recognize a colour in two pieces.
+// A colour must be written with a single Write: Screen does not recognize a colour in two pieces.
 //
 // Output that must control the terminal bypasses Screen through prompt.Bare: an interactive
 // shell, a command's output into a pipe or a file, the line editor, and a status text that
@@ -30,14 +30,14 @@ type Screen struct {
 	rest    []byte // the first bytes of a character that was written in two pieces
 }
 
-// ErrReaderGone is the error of a write after the reader closed the pipe, as '| head' does. It
+// ErrReaderGone is the error for a write after the reader closed the pipe, as '| head' does. It
 // is not a failure: the reader has seen enough.
 var ErrReaderGone = errors.New("the reader closed the pipe")
 
-// NewScreen returns a Screen that writes to a writer and passes these colours.
+// NewScreen returns a Screen that writes to a writer and allows these colours.
 func NewScreen(to io.Writer, colours []string) *Screen { return &Screen{to: to, colours: colours} }
 
-// Unwrap returns the writer behind it.
+// Unwrap returns the underlying writer.
 func (s *Screen) Unwrap() io.Writer { return s.to }
 
 func (s *Screen) Write(b []byte) (int, error) {
@@ -66,7 +66,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// shown returns a text with only what a terminal may show.
+// shown returns the part of a text that a terminal may show.
 func shown(text string, colours []string) string {
 	var out strings.Builder
 	for {

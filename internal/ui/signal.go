@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Interrupts lets a verb handle Ctrl-C for a while, and run a last function if a signal ends the
-// program.
+// With Interrupts, a verb can temporarily handle Ctrl-C, and can run a last function if a signal ends the program.
 type Interrupts struct {
 	mu    sync.Mutex
 	taker func()
@@ -20,7 +19,8 @@ type Interrupts struct {
 	says  string // the message of a signal that ends the program; "" = that created objects are removed
 }
 
-// Stopping sets the message of a signal, for a verb that has not created anything, until the result is called.
+// Stopping sets the message for a signal, until the returned function is called. It is for a verb that has not created
+// anything.
 func (i *Interrupts) Stopping(says string) (back func()) {
 	set := func(says string) (before string) {
 		i.mu.Lock()
@@ -32,7 +32,7 @@ func (i *Interrupts) Stopping(says string) (back func()) {
 	return func() { set(before) }
 }
 
-// sayStopping prints the message of a signal.
+// sayStopping prints the message for a signal.
 func (i *Interrupts) sayStopping(to io.Writer) {
 	i.mu.Lock()
 	says := i.says
@@ -45,13 +45,13 @@ func (i *Interrupts) sayStopping(to io.Writer) {
 	Say(to, "%s", says)
 }
 
-// Take makes Ctrl-C call f until back is called; back restores the previous handler.
+// After a call of Take, Ctrl-C calls f until back is called. back restores the previous handler.
 func (i *Interrupts) Take(f func()) (back func()) {
 	before := i.set(f)
 	return func() { i.set(before) }
 }
 
-// TakeFree makes Ctrl-C call f, unless there is a handler already. In a script there is none.
+// After a call of TakeFree, Ctrl-C calls f, unless there was already a handler. In a script there is none.
 func (i *Interrupts) TakeFree(f func()) (back func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,7 +69,7 @@ func (i *Interrupts) set(f func()) (before func()) {
 	return before
 }
 
-// AtEnd makes f run before a signal ends the program, until the result restores the previous
+// AtEnd registers f to run before a signal ends the program. The returned function restores the previous
 // function.
 func (i *Interrupts) AtEnd(f func()) (back func()) {
 	set := func(f func()) (before func()) {
@@ -82,7 +82,7 @@ func (i *Interrupts) AtEnd(f func()) (back func()) {
 	return func() { set(before) }
 }
 
-// End runs the function of AtEnd.
+// End runs the function that AtEnd registered.
 func (i *Interrupts) End() {
 	i.mu.Lock()
 	last := i.last
@@ -92,7 +92,7 @@ func (i *Interrupts) End() {
 	}
 }
 
-// taken calls the handler of Ctrl-C, and reports whether there is one.
+// taken calls the handler for Ctrl-C, and reports whether there is one.
 func (i *Interrupts) taken() bool {
 	i.mu.Lock()
 	taker := i.taker
@@ -104,8 +104,8 @@ func (i *Interrupts) taken() bool {
 	return true
 }
 
-// sameStop is how long a second SIGTERM or SIGHUP counts as the first: timeout(1) signals both the program and its
-// process group, faster than any human.
+// sameStop is the time in which a second SIGTERM or SIGHUP counts as part of the first: timeout(1) signals both the
+// program and its process group, faster than any human could.
 const sameStop = time.Second
 
 // UntilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
@@ -116,7 +116,7 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 	var first atomic.Int64
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	signal.Ignore(syscall.SIGPIPE) // "run | head" gets an error of writing, and cleans up
+	signal.Ignore(syscall.SIGPIPE) // "run | head" gets a write error, and cleans up
 	ended := make(chan struct{})
 	go func() {
 		var began time.Time
@@ -138,7 +138,7 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 					os.Exit(int(code))
 				}
 				began = time.Now()
-				i.End() // first, so that the message is readable
+				i.End() // do this first, otherwise the message might be unreadable
 				i.sayStopping(errOut)
 				cancel()
 			}

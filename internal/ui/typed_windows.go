@@ -9,6 +9,6 @@ import (
 // DropTyped discards unread input of a console.
 func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
-		_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // no console: nothing is typed there
+		_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // fails if it is not a console, which has no typed input
 	}
 }

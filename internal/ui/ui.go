@@ -2,13 +2,13 @@
 // terminal may show (Screen), Ctrl-C (Interrupts), and the errors that a verb exits with. It has
 // no notion of nodes, checks or clusters, so every package of the client may import it.
 //
-// Results go to stdout, everything else to stderr. A message starts in lower case and ends without a
-// full stop. An error is one line: what failed, and what to do.
-// Progress is for terminals only; what the user must know afterwards goes to any stream.
+// Results go to stdout. Everything else goes to stderr. A message starts in lower case and ends without a full stop. An
+// error is one line: what failed, and what to do.
+// Progress is shown only on terminals. What the user must know afterwards is written to any stream.
 //
 //	ui.Say(stderr, "%s: putting a probe on %s", method, node)
 //	return ui.BadUsage("no node given: use --node NODE") // exit code 2
-//	return ui.Exit(report.ExitFault)                        // everything is printed already
+//	return ui.Exit(report.ExitFault)                        // everything is already printed
 package ui
 
 import (
@@ -34,17 +34,17 @@ type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// UsageError is bad input: one line, exit code 2.
+// UsageError is an error about bad input: one line, exit code 2.
 type UsageError struct{ text string }
 
 func (e UsageError) Error() string { return e.text }
 
-// BadUsage makes a UsageError, formatted as by fmt.Errorf.
+// BadUsage returns a UsageError, formatted as by fmt.Errorf.
 func BadUsage(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...).Error()}
 }
 
-// DeclinedError means that the user declined: it is not a failure of the tool.
+// DeclinedError means that the user declined. This is not a failure of the tool.
 type DeclinedError string
 
 func (e DeclinedError) Error() string { return string(e) }
@@ -65,16 +65,16 @@ func Say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, line)
 }
 
-// rawTerminal: the terminal is in raw mode, in which \n does not return to the first column.
+// rawTerminal is true if the terminal is in raw mode. In this mode \n does not return to the first column.
 var rawTerminal atomic.Bool
 
 // SetRaw records whether the terminal is in raw mode.
 func SetRaw(raw bool) { rawTerminal.Store(raw) }
 
-// AsPlugin reports whether kubectl runs this program, by the program's name on the PATH.
+// AsPlugin reports whether the program runs as a kubectl plugin, which the program's name on the PATH shows.
 var AsPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
 
-// Advised rewrites the commands in help and messages for users of the kubectl plugin: the PATH
+// Advised rewrites the commands in help and messages for users of the kubectl plugin, because the PATH
 // may have the program only under the plugin's name. Reports are data, and the same under both
 // names.
 func Advised(text string) string {
@@ -88,7 +88,7 @@ func Advised(text string) string {
 	).Replace(text)
 }
 
-// IsTerminal reports whether a reader or a writer is a terminal, or leads to one.
+// IsTerminal reports whether a reader or writer is a terminal, or wraps one.
 func IsTerminal(w any) bool {
 	if to, ok := w.(io.Writer); ok {
 		w = prompt.Bare(to)
@@ -100,7 +100,7 @@ func IsTerminal(w any) bool {
 // When is the value of --color.
 type When string
 
-// Colour is what the user chose; the zero value is auto.
+// Colour is the user's choice. The zero value is auto.
 var Colour When
 
 func (c *When) String() string { return string(cmp.Or(*c, "auto")) }
@@ -117,7 +117,7 @@ func (c *When) Set(typed string) error {
 	return nil
 }
 
-// Colourful reports whether to colour what goes to w (https://no-color.org).
+// Colourful reports whether to colour the output to w (https://no-color.org).
 func Colourful(w io.Writer) bool {
 	switch Colour {
 	case "always":
@@ -128,7 +128,7 @@ func Colourful(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Width returns the width of the terminal behind w; 0 = no terminal.
+// Width returns the width of w's terminal; 0 = no terminal.
 func Width(w io.Writer) int {
 	f, ok := prompt.Bare(w).(*os.File)
 	if !ok {

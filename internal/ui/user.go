@@ -19,8 +19,8 @@ func Whoami() string {
 	return name
 }
 
-// StateDir returns the user's folder for the state of this program: that of the XDG base directories,
-// or on Windows and macOS the system's cache folder.
+// StateDir returns the user's folder for this program's state. It is in the XDG base directory for state or, on Windows
+// and macOS, in the system's cache folder.
 func StateDir() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if filepath.IsAbs(dir) { // the specification says to ignore relative paths

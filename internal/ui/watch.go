@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Watch shows the progress of a run on a terminal: bad answers, how many checks, nodes or access methods have
-// answered, and what the run waits for. It stays below all other output until Close erases it, to make room for the
-// report. Lines from Say appear above it and remain. All methods of a nil Watch do nothing.
+// A Watch shows a run's progress on a terminal: bad answers, how many checks, nodes or access methods have answered,
+// and what the run waits for. It is drawn below all other output until Close erases it to make room for the report.
+// Lines from Say appear above it and are not erased. All methods of a nil Watch do nothing.
 type Watch struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -28,21 +28,21 @@ type Watch struct {
 	waits   string // what the run waits for
 	probed  bool   // a probe has answered
 	bad     []string
-	unit    string   // of the pending items: checks, nodes
+	unit    string   // the kind of pending items: checks, nodes
 	pending []string // without an answer
 	total   int
 	drawn   int           // lines on the screen
-	pause   time.Duration // minimum time between two draws: a node may answer faster than a terminal draws
+	pause   time.Duration // minimum time between two draws, because a node may answer faster than a terminal draws
 	last    time.Time     // time of the last draw
 	draws   int           // number of draws
-	count   int           // number of bad answers; only the last ones are kept
+	count   int           // number of bad answers; only the last answers are kept
 	ended   chan struct{}
 }
 
 // watching is the Watch on the terminal, above which Say prints.
 var watching atomic.Pointer[Watch]
 
-// Watching shows a Watch until Close, if w is a terminal that can erase lines; otherwise it returns nil. unit names the
+// If w is a terminal that can erase lines, Watching shows a Watch until Close. Otherwise it returns nil. unit names the
 // pending items, such as "checks".
 func Watching(w io.Writer, unit string, pending []string) *Watch {
 	f, ok := prompt.Bare(w).(*os.File)
@@ -67,14 +67,15 @@ func newWatch(to io.Writer, unit string, pending []string, size func() (int, int
 		total: len(pending), ended: make(chan struct{})}
 }
 
-// Expect sets new pending items. What the run waited for until then is over.
+// Expect sets new pending items. The run no longer waits for what it waited for before.
 func (w *Watch) Expect(pending []string) {
 	if w != nil {
 		w.change(func() { w.waits, w.pending, w.total = "", slices.Clone(pending), len(pending) })
 	}
 }
 
-// Done marks a pending item as answered. bad is a line about its fault, which stays on the screen; "" = none.
+// Done marks a pending item as answered. bad is a line about the item's fault, which is not erased from the screen; ""
+// = none.
 func (w *Watch) Done(name, bad string) {
 	if w == nil {
 		return
@@ -123,13 +124,14 @@ func (w *Watch) Event(ev probe.Event, node string) {
 	})
 }
 
-// drawPause is the minimum time between two draws after the first freeDraws: a run of one node has a few dozen draws.
+// drawPause is the minimum time between two draws after the first freeDraws draws. A single-node run has a few dozen
+// draws.
 const (
 	drawPause = 100 * time.Millisecond
 	freeDraws = 100
 )
 
-// maxBad is how many lines are kept: more than a terminal shows.
+// maxBad is the maximum number of lines to keep, which is more than a terminal shows.
 const maxBad = 200
 
 func (w *Watch) addBad(line string) {
@@ -138,7 +140,7 @@ func (w *Watch) addBad(line string) {
 	w.count++
 }
 
-// change applies f and draws again, or leaves the drawing to the next tick.
+// change applies f. It redraws immediately, or leaves that to the next tick.
 func (w *Watch) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +182,7 @@ func narrow(text string) string {
 	}, probe.Line(text))
 }
 
-// room is how many lines of the terminal stay free for the output above.
+// room is the number of terminal lines to leave free for the output above.
 const room = 3
 
 func (w *Watch) draw() {
@@ -198,13 +200,14 @@ func (w *Watch) draw() {
 	w.drawn = len(lines)
 }
 
-// maxPending is how many pending items are named.
+// maxPending is the maximum number of pending items to name.
 const maxPending = 3
 
-// progress describes how far the run is. What it waits for comes before the pending items, which wait for that too.
+// progress describes the run's progress. It shows what the run waits for before the pending items, because the pending
+// items also wait for that.
 func (w *Watch) progress() string {
 	text := time.Since(w.began).Round(time.Second).String()
-	if w.total > 0 { // otherwise the expected items are unknown yet
+	if w.total > 0 { // otherwise the expected items are not yet known
 		text = fmt.Sprintf("%d of %d %s, %s", w.total-len(w.pending), w.total, w.unit, text)
 	}
 	if n := w.count; n > 0 {
@@ -230,7 +233,7 @@ func (w *Watch) erase() {
 	}
 }
 
-// Close erases the Watch: bad answers are in the report.
+// Close erases the Watch. The report has the bad answers.
 func (w *Watch) Close() {
 	if w == nil {
 		return
@@ -248,7 +251,8 @@ func (w *Watch) Close() {
 	watching.CompareAndSwap(w, nil)
 }
 
-// Progress shows a text to a person who waits: as what the run waits for if there is a Watch, otherwise as a line.
+// Progress shows a text to a person who waits. If there is a Watch, the Watch shows the text as what the run waits for.
+// Otherwise the text is printed as a line.
 func Progress(to io.Writer, format string, args ...any) {
 	w := watching.Load()
 	if w == nil {

@@ -7,16 +7,16 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 )
 
-// Page writes a text of several lines. If w leads to a narrower terminal, it breaks lines at spaces and
-// indents the rest like the text of the line, which may follow a name. A line that begins with a
-// space is a command to copy, and stays whole.
+// Page writes a text with several lines. If w's terminal is narrower, it breaks lines at spaces and aligns the rest
+// with the line's text, which may follow a name. A line that begins with a
+// space is a command to copy, and is not wrapped.
 func Page(w io.Writer, text string) error {
 	_, err := io.WriteString(w, paged(text, Width(w)))
 	return err
 }
 
-// paged wraps a text for a terminal of this width; 0 = no wrapping. If a line's name needs more than a third of the
-// width, continuation lines are not aligned with its text.
+// paged wraps a text for a terminal with this width; 0 = no wrapping. If a line's name needs more than a third of the
+// width, continuation lines are not aligned with the line's text.
 func paged(text string, width int) string {
 	return prompt.Fold(text, width, func(line string) int {
 		if strings.HasPrefix(line, " ") {
