@@ -225,7 +225,7 @@ func TestAltered(t *testing.T) {
 		},
 		"a mirror": {
 			does: func(p *corev1.Pod) { probeOf(p).Image = "mirror.local/probe:1" },
-			says: `image is "mirror.local/probe:1" instead of "probe:1"; if that is the same image, name it with --image`,
+			says: `image is "mirror.local/probe:1" instead of "probe:1"; if that is the same image, specify it with --image`,
 		},
 		"escapes": {
 			does: func(p *corev1.Pod) { probeOf(p).Image = "a\x1b[2Jb\n" + strings.Repeat("c", 500) },

@@ -159,7 +159,7 @@ func (u *uploading) run(ctx context.Context) error {
 func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	crashed := make(chan error, 2)
 	report := func(err error) { crashed <- err }
-	probe.Detach(func() error { // ends with the remote shell at the latest
+	probe.Detach(func() error { // ends when the remote shell ends, or earlier
 		err := probe.Recovered(func() error { _, err := io.Copy(u.stdin, requests); return err })
 		if errors.As(err, new(*probe.Crash)) {
 			report(err) // report before closing stdin, which ends the script
@@ -240,7 +240,7 @@ func (u *uploading) readReply() (string, error) {
 // reply waits for the script's next reply.
 func (u *uploading) reply(ctx context.Context, limit time.Duration) (string, error) {
 	text := ""
-	got := probe.Async(func() (err error) { // ends with the remote shell at the latest
+	got := probe.Async(func() (err error) { // ends when the remote shell ends, or earlier
 		text, err = u.readReply()
 		return err
 	})
@@ -267,7 +267,7 @@ func (u *uploading) reply(ctx context.Context, limit time.Duration) (string, err
 
 // send writes to the script.
 func (u *uploading) send(ctx context.Context, b []byte) error {
-	sent := probe.Async(func() error { // ends with the remote shell at the latest
+	sent := probe.Async(func() error { // ends when the remote shell ends, or earlier
 		_, err := u.stdin.Write(b)
 		return err
 	})

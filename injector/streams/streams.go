@@ -29,7 +29,7 @@ func Connect(ctx context.Context, config *rest.Config, at *url.URL, in io.Reader
 	defer end(nil)
 	b := &budget{end: end}
 	counted := rest.CopyConfig(config)
-	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // the first wrapper is closest to the connection
+	counted.WrapTransport = transport.Wrappers(b.webSocket, config.WrapTransport) // first: closest to the connection
 	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
 	if err != nil {
 		return fmt.Errorf("opening the connection: %w", err)

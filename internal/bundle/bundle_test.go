@@ -208,7 +208,7 @@ func TestTooLarge(t *testing.T) {
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	g.Objects = []cluster.Objects{objectsOf(t, nodes, "Node", false, slices.Repeat([]string{item}, 40)...)}
 	b, err := Make(g)
-	if err != nil || len(b.Gaps) != 1 || b.Gaps[0] != "nodes: 17 of 40, because all together exceed 4 MiB" {
+	if err != nil || len(b.Gaps) != 1 || b.Gaps[0] != "nodes: 17 of 40, because all of them together exceed 4 MiB" {
 		t.Fatalf("%v, %v", err, b.Gaps)
 	}
 	if err := b.fits(); err != nil {

@@ -180,10 +180,10 @@ func (env environment) get(name string) (string, error) {
 // environment returns the environment of this node's calico-node.
 func (s *Snapshot) environment() environment { return environmentOf(s.Calico.Value, s.configMaps) }
 
-// CalicoEnv returns the value of a variable of the calico-node container, "" if unset or unknown.
+// CalicoEnv returns the value of a variable of the calico-node container, or "" if unset or unknown.
 func (s *Snapshot) CalicoEnv(name string) string { return s.environment().known(name) }
 
-// known returns the value of a variable, "" if it is unset or unknown.
+// known returns the value of a variable, or "" if it is unset or unknown.
 func (env environment) known(name string) string {
 	value, _ := env.get(name)
 	return value

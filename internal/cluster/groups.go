@@ -89,7 +89,7 @@ func (c *Client) asConfigured(env environment) *Client {
 var migrations = schema.GroupVersionResource{Group: "migration.projectcalico.org", Version: "v1beta1",
 	Resource: "datastoremigrations"}
 
-// readMigration returns the DatastoreMigration and its phase, "" if it does not exist or cannot be read.
+// readMigration returns the DatastoreMigration and its phase, or "" if it does not exist or cannot be read.
 func (c *Client) readMigration(ctx context.Context) string {
 	list, err := c.calls.Resource(migrations).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil || len(list.Items) == 0 {

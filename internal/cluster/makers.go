@@ -84,14 +84,14 @@ func RoutedPools(s *Snapshot) []Routed {
 	return out
 }
 
-// Minor returns the minor version of Calico v3 on this node, false if the version is unknown.
+// Minor returns the minor version of Calico v3 on this node, or false if the version is unknown.
 func (s *Snapshot) Minor() (int, bool) {
 	var major, minor int
 	n, _ := fmt.Sscanf(s.Version(), "v%d.%d", &major, &minor)
 	return minor, n == 2 && major == 3
 }
 
-// MakersNow returns which programs create the routes on this node, false if unknown.
+// MakersNow returns which programs create the routes on this node, or false if unknown.
 func (s *Snapshot) MakersNow() (Makers, bool) {
 	minor, known := s.Minor()
 	if !known || s.Felix.Err != nil || s.Peering.Configs.Err != nil {

@@ -140,7 +140,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Version returns the version of the node's calico-node image, "" if unknown.
+// Version returns the version of the node's calico-node image, or "" if unknown.
 func (s *Snapshot) Version() string {
 	version, _ := s.Info.Value.Spec["calicoVersion"].(string)
 	if spec, _ := CalicoContainerOf(s.Calico.Value); spec != nil {

@@ -20,7 +20,7 @@ const (
 	LayerKubelet                    // the kubelet and its certificates
 	LayerStart                      // calico-node's pod: image, limits, time to start
 	LayerInit                       // the init containers of calico-node's pod
-	LayerDatastore                  // the path to the API server or etcd, the services on that path, and the permissions there
+	LayerDatastore                  // the path to the API server or etcd, its services, and permissions
 	LayerCalico                     // the CNI files, Felix, BIRD, confd, and the address that Calico registered
 	LayerPeers                      // BGP sessions, and the other nodes
 	LayerRoutes                     // routes and tunnels

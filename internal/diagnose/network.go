@@ -23,7 +23,7 @@ func FamilyOf(r Finding) int {
 
 func FamilyName(f int) string { return map[int]string{4: "IPv4", 6: "IPv6"}[f] }
 
-// NodeOf returns the other node that a result is about, "" if none.
+// NodeOf returns the other node that a result is about, or "" if none.
 func NodeOf(r Finding) string { return r.Facts.Str(probe.FactNode) }
 
 // ReasonOf returns the reason in a result, which is one word.

@@ -179,7 +179,7 @@ func joined(sent, heard []probe.Result) []probe.Result {
 		switch {
 		case r.Status == probe.OK || r.Status == probe.Unknown || left[key(r)]:
 			out = append(out, r)
-		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // otherwise the sender reports why
+		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // the sender has no result
 			r.Status, r.Saw = probe.Unknown, "nothing arrived; unknown whether it was sent in time"
 			out = append(out, r)
 		}

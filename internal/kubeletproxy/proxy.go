@@ -30,7 +30,7 @@ type Kubelet struct {
 // Limits for the number of bytes to read from one kubelet, and for the time of one answer.
 const (
 	maxTotal     = 32 << 20 // bytes in total
-	maxText      = 2 << 20  // of one answer
+	maxText      = 2 << 20  // for one answer
 	kubeletLimit = 5 * time.Second
 	kubeletCheck = 25 * time.Second // for a check, which sends several requests
 )

@@ -38,7 +38,7 @@ type Board struct {
 	round int // the last round that has started
 	late  int // number of rounds by which a node may be late before its paths become unknown
 	paths map[name]*history
-	lost  map[string]string // nodes without a report, and why
+	lost  map[string]string // nodes without a report, with the reason
 	await map[string]bool   // nodes that have not reported yet
 }
 
@@ -48,10 +48,10 @@ type name struct{ plane, from, to string }
 // history holds the last rounds of a path.
 type history struct {
 	samples [kept]Trial
-	rounds  [kept]int // of each sample, 0 = none
+	rounds  [kept]int // of each sample; 0 = none
 	last    int       // the last round with a result
 	failing bool
-	since   time.Time // since when it fails, or works again
+	since   time.Time // when it started to fail, or to work again
 }
 
 // takes is the longest time that a node needs for a round without replies.
@@ -227,7 +227,7 @@ func (r Row) Spark(width int) string {
 // Sum counts the paths in each state.
 type Sum struct {
 	Round, Paths, Fail, Lossy, Silent int
-	Lost                              []string // nodes without a report, and why
+	Lost                              []string // nodes without a report, with the reason
 	Awaited                           []string // nodes that have not reported yet
 }
 

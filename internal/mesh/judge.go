@@ -11,9 +11,9 @@ import (
 type Finding struct {
 	Plane     string   `json:"plane"`           // plane of the paths
 	Kind      string   `json:"kind"`            // one of kinds
-	Names     []string `json:"names"`           // of the node, peer or zone; of the rack and its zone; of both ends; for all: none
+	Names     []string `json:"names"`           // node, peer or zone; rack and its zone; both ends; all: none
 	Direction string   `json:"way,omitempty"`   // in or out, if only paths in this direction fail
-	Failed    int      `json:"failed"`          // how many of its paths fail
+	Failed    int      `json:"failed"`          // number of its paths that fail
 	Of        int      `json:"of"`              // number of its paths that were tried
 	Paths     []Ends   `json:"paths,omitempty"` // failed paths that are not in an earlier finding
 }

@@ -17,7 +17,7 @@ import (
 
 // Policy is an object that may deny packets from or to the pods that it selects.
 type Policy struct {
-	name      string                       // with its kind
+	name      string                       // includes the kind
 	namespace string                       // "" = in all namespaces
 	selects   func(map[string]string) bool // Kubernetes' selector; nil for a Calico policy
 	text      string                       // Calico's selector
@@ -87,7 +87,7 @@ func (x *entity) selects() bool {
 
 // A Set is a network set: addresses, in addition to pods, that a selector may match.
 type Set struct {
-	name      string // with its kind
+	name      string // includes the kind
 	namespace string // "" = a GlobalNetworkSet
 	labels    map[string]string
 	nets      []netip.Prefix

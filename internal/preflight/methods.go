@@ -31,7 +31,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
-		if method == injector.MethodExec { // it does not start a container: a kubelet that is cut off from the API may still serve it
+		if method == injector.MethodExec { // starts no container: works if the kubelet is cut off from the API
 			r.Status = probe.Unknown
 		}
 		return []probe.Event{answerOf(method, askNode, r)}

@@ -48,7 +48,7 @@ type fleet struct {
 	w   io.Writer
 	as  func(io.Writer, Fleet) error
 	all Fleet
-	now FleetNode // the node that the present events are about
+	now FleetNode // the node that the current events are about
 }
 
 func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {

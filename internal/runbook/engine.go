@@ -304,7 +304,7 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	}
 	switch then := w.Journal.cut; {
 	case err == nil:
-	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // show it as it was shown when the runbook stopped
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as shown when the runbook stopped
 		e = *then.Entry
 	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Fleet != nil || s.Wait != nil):
 		e.cut()

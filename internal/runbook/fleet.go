@@ -15,7 +15,7 @@ import (
 // Fleet examines many nodes as 'calico-probe run --all-nodes' does, and groups those with the same cause. It does not
 // replace the last results of the runbook's node.
 type Fleet struct {
-	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}; all nodes if there are no names and no selector
+	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}; no names, no selector = all nodes
 	Selector string   `json:"selector,omitempty"` // label selector, same syntax as kubectl's -l
 	Checks   []string `json:"checks,omitempty"`   // same as --checks
 	Skip     []string `json:"skip,omitempty"`     // same as --skip

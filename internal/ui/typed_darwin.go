@@ -10,6 +10,6 @@ import (
 func DropTyped(in any) {
 	const reading = 1 // FREAD of <sys/fcntl.h>
 	if f, ok := in.(*os.File); ok {
-		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, reading) // fails if it is not a terminal, which has no typed input
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCFLUSH, reading) // not a terminal: no typed input
 	}
 }

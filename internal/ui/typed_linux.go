@@ -9,6 +9,6 @@ import (
 // DropTyped discards unread input of a terminal.
 func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
-		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // fails if it is not a terminal, which has no typed input
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // not a terminal: no typed input
 	}
 }

@@ -94,7 +94,7 @@ func TestAlteredPod(t *testing.T) {
 			`[JSONPatch{op: "replace", path: "/spec/containers/0/image", ` +
 				`value: "mirror.local/" + object.spec.containers[0].image}]`,
 			`image is "mirror.local/` + probe.Image + `" instead of "` + probe.Image +
-				`"; if that is the same image, name it with --image`,
+				`"; if that is the same image, specify it with --image`,
 		},
 		"priority": {
 			`[JSONPatch{op: "add", path: "/spec/priorityClassName", value: "system-node-critical"}, ` +
@@ -154,7 +154,7 @@ func TestAlteredUnrehearsed(t *testing.T) {
 	if l := left(t); strings.Contains(l, "pod ") || strings.Contains(l, "job ") {
 		t.Errorf("not removed: %s", l)
 	}
-	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so the probe gets no request")
+	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so the probe does not get a request")
 	d.saidNothing(t, "pod")
 }
 
@@ -205,7 +205,7 @@ func TestAlteredEphemeral(t *testing.T) {
 			}
 			return ""
 		})
-		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so the probe gets no request")
+		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so the probe does not get a request")
 		d.saidNothing(t, "ephemeral")
 		if !strings.Contains(a.stderr, "cannot be removed from pod kube-system/calico-node-") {
 			t.Error(a.stderr)
