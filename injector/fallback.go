@@ -178,7 +178,7 @@ const (
 
 // limits holds a method's time limits, or the reason why the method is skipped.
 type limits struct {
-	start   time.Duration // 0 = the default of an uploaded probe
+	start   time.Duration // 0 = the default of an uploaded probe (replyLimit in upload.go)
 	idle    time.Duration // maximum time without any event; 0 = same as start
 	skip    string
 	because facts.Reason

@@ -138,7 +138,7 @@ func Once(f func(context.Context, *Host) Result) func(context.Context, *Pass) {
 
 var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 
-// Validate reports everything wrong with a suite: invalid or repeated IDs, missing texts, and needs that are cyclic or
+// Validate reports everything wrong with a suite: invalid or repeated IDs, and needs that are cyclic or
 // missing in the suite.
 func Validate(suite []*Check) error {
 	var errs []error

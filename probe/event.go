@@ -35,7 +35,7 @@ const (
 	EventTyped EventType = "typed"
 	// EventDone is the outcome of a typed command, in Text; "" on success.
 	EventDone EventType = "done"
-	// EventRecheck announces that the client checks a node again, with the checks in Start; with WayNeighbour it also
+	// EventRecheck announces that the client checks a node again, with the checks in Start; with MethodBaseline it also
 	// queries other nodes about the node. Earlier answers to these checks are stale.
 	EventRecheck EventType = "asked"
 	// EventSession begins the transcript of a session. Start describes the client.

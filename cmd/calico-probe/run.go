@@ -212,7 +212,7 @@ func (o *runFlags) reaching(cmd *cobra.Command) {
 	o.placing(cmd)
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "time limit of the whole run")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "maximum time to wait for a pod or an ephemeral container to start (default 40s), "+
-		"for ssh to connect (10s), and for the first output of the probe (15s); "+
+		"for ssh to connect (10s), for the shell of exec and the first output of the probe (15s each); "+
 		"the wait is shorter if there is no progress, or if the node's lease has expired or its container runtime is down")
 }
 

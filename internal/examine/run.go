@@ -1,5 +1,5 @@
-// Package examine runs one examination of one node, from validated options to the verdict. Run.do below has all steps.
-// Their functions follow in this file in the same order:
+// Package examine runs one examination of one node, from validated options to the verdict. Run.do below has all steps,
+// in this order. Steps with a file in brackets are in that file, the others below Run.do:
 //
 //	Begin         reports which cluster the run queries
 //	Client.Read   reads the node from the API: one cluster.Snapshot (client.go)

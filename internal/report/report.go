@@ -36,7 +36,7 @@ type ExitCode struct {
 	Means string
 }
 
-// ExitCodes lists all exit codes. Help, manual pages and the README use this list.
+// ExitCodes lists all exit codes. Help, manual pages and docs/README.md use this list.
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitHealthy, "healthy, or warnings only"},

@@ -194,14 +194,23 @@ const KubeletRoot = "/var/lib/kubelet"
 // PortKubelet is the kubelet's port for the API server.
 const PortKubelet = 10250
 
+// SkewOdd is the largest difference between two clocks that is no reason for concern: machines that synchronise their
+// clocks differ by milliseconds, and the Date of an answer has whole seconds. node-clock warns beyond it, clock-wrong
+// compares nodes with it, and cni-token allows it for the start of a token.
 const SkewOdd = 5 * time.Second
 
-// The kubelet's default thresholds (evictionHard, imageGCHighThresholdPercent).
+// The kubelet's default thresholds, in percent that is free: below DiskCollect it deletes images
+// (imageGCHighThresholdPercent 85), below InodesEvict it evicts pods (evictionHard, nodefs.inodesFree).
 const (
 	DiskCollect = 15
 	InodesEvict = 5
-	RunFull     = 2
-	RunShort    = 10
+)
+
+// Thresholds of /run, in percent that is free. The kubelet does not watch this tmpfs. A pod needs a few hundred
+// kilobytes there, so below RunFull few more can start.
+const (
+	RunFull  = 2
+	RunShort = 10
 )
 
 // Facts of node-swap.

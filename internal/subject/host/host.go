@@ -163,12 +163,12 @@ const StorageSilent = "server-silent"
 // was disabled by hand, and a reboot enabled it again.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
-	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
+	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "usr/lib/systemd", "var/lib/kubelet/config.yaml"},
 }
 
 // Facts of node-swap.
 const (
-	factSwaps   probe.Fact = "swaps"   // names of the swap files and devices in use
+	factSwaps   probe.Fact = "swaps"   // swap files and devices in use by name, or their total size if names are unknown
 	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 

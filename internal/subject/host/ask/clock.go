@@ -26,24 +26,21 @@ const planDelay = 10 * time.Minute
 
 func nodeClock(ctx context.Context, p *probe.Pass) {
 	synced, err := isSynchronised()
-	r, skew, known := probe.Found(probe.Info, "the API server's clock is unavailable"), time.Duration(0), true
-	late := time.Since(p.Now).Round(time.Second) // the skew, and what the plan took
+	r, skew, known := probe.Found(probe.Info, "the API server's clock is unavailable"), time.Duration(0), false
+	late := time.Since(p.Now).Round(time.Second) // the skew plus the plan's delay
 	planned := !p.Now.IsZero()
 	switch low, high, answered := askClock(ctx, p); {
 	case answered && planned && (low > late+node.SkewOdd || high < late-planDelay):
-		known = false
 		r = probe.Found(probe.Unknown, "the API server's answers to this node and to the client differ by %v: "+
 			"a server's clock is wrong", max(low-late, late-high))
 	case answered:
-		skew = max(low, 0) + min(high, 0)
+		skew, known = max(low, 0)+min(high, 0), true
 		r = clockWithin(max(high, -low))
 	case !planned:
-		known = false
 	case late <= node.SkewOdd || late > planDelay:
-		skew = late
+		skew, known = late, true
 		r = clockWithin(skew.Abs())
 	default:
-		known = false
 		r = probe.Found(probe.Info, "at most %v ahead of the API server's clock: the plan's delay counts too", late)
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // exhausted is the percentage of free space that counts as none: a write of any size may fail.
@@ -99,9 +100,8 @@ func folderOf(file string) string {
 	return strings.Join(strings.SplitN(file, "/", 5)[:min(4, strings.Count(file, "/"))], "/")
 }
 
-// sameSkew is the largest difference, in seconds, at which the skews of two nodes count as the same. It is node-clock's
-// limit.
-const sameSkew = 5
+// sameSkew is the largest difference, in seconds, at which the skews of two nodes count as the same.
+var sameSkew = node.SkewOdd.Seconds()
 
 // clockWrong matches a wrong clock. Another node's clock decides whose clock is wrong: if it agrees with this node's
 // clock, the API server's clock is wrong.

@@ -17,9 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestArgs sees that no command of a recorded night is put together from nothing: a
-// peer that is no node has no name, and an MTU nobody measured is none. Only where a pod was
-// refused is not said in old ones.
+// TestArgs requires each recorded night to supply all values of its commands: a peer that is not a node has no name, and
+// an MTU that was not measured has no number. Old nights lack the namespace of a refused pod, which is allowed.
 func TestArgs(t *testing.T) {
 	t.Parallel()
 	files := nightfile.All()
