@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// The minimum length of a word that may be a key: 24 bytes in base64, 16 in hexadecimal. Padding identifies base64,
-// so a padded key of 15 bytes is enough.
+// The minimum length of a word that might be a key: 24 bytes in base64, 16 in hexadecimal. Padding shows that a
+// word is base64, so 15 bytes are enough for a padded key.
 const (
 	minKey    = 32
 	minPadded = 20
 )
 
-// withoutBareKeys removes long words whose letters alone look like a key.
+// withoutBareKeys removes long words that look like a key because of their letters alone.
 func withoutBareKeys(line string) string {
 	var b strings.Builder
 	for at := 0; at < len(line); {
@@ -45,7 +45,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // padding returns the number of padding characters that extend a base64 word to a multiple of four. A "=" before a
-// quoted value is not padding.
+// quoted value does not count as padding.
 func padding(line string, at, end int) int {
 	pad := 0
 	for end > at && pad < 3 && end+pad < len(line) && line[end+pad] == '=' {
@@ -65,8 +65,8 @@ func padding(line string, at, end int) int {
 	return pad
 }
 
-// writeWithoutIDs writes a long word without its purely alphanumeric parts, such as a key in hexadecimal. It keeps
-// container IDs and image digests.
+// writeWithoutIDs writes a long word, but omits its purely alphanumeric parts, such as a key in hexadecimal. It
+// keeps container IDs and image digests.
 func writeWithoutIDs(b *strings.Builder, line string, at, end int) {
 	start := at
 	for _, part := range longID.FindAllStringIndex(line[at:end], -1) {
@@ -89,8 +89,9 @@ var (
 		`(?:container|sandbox|\b(?:pod|exec|infra|image|layer|task|shim|digest|id))[\w -]{0,16}\\*["']?[:=]?\s?\\*["']?)$`)
 )
 
-// isMixed reports whether a word looks random: it has both cases, and changes between small letters, capitals, digits
-// and signs more often than a name or path. In a random key, 64 of 100 letters follow a letter of another kind.
+// isMixed reports whether a word looks random. Such a word has both cases, and switches between lower-case letters,
+// capitals, digits and symbols more often than a name or path. In a random key, 64 of 100 characters follow a
+// character of another kind.
 func isMixed(word string, least int) bool {
 	var of [4]int
 	changes, last := 0, -1

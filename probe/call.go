@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// stopping is how long a stopped tool may take to report its partial result.
+// stopping is the maximum time that a stopped tool has to report its partial result.
 const stopping = 2 * time.Second
 
-// call runs one tool: a start event, the tool's output, and an end event with the outcome. A tool that panics or
-// blocks in the kernel loses only its own answer.
+// call runs one tool: a start event, the tool's output, and an end event with the outcome. If a tool panics or
+// blocks in the kernel, only its own answer is lost.
 func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)) {
 	began := time.Now()
 	emit(Event{Type: EventStart,
@@ -63,7 +63,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 		End: &End{Counts: Counts{}, Elapsed: outcome.Elapsed, Outcome: &outcome, Stopped: stopped(ctx)}})
 }
 
-// use runs a tool on the node, or in the pod that the call names.
+// use runs a tool on the node, or in the pod that the call specifies.
 func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) Result {
 	i := slices.IndexFunc(r.Tools, func(t *Tool) bool { return t.Name == c.Tool })
 	if i < 0 {
@@ -108,10 +108,10 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	return outcome
 }
 
-// Say writes one line of a tool's output, without terminal control characters.
+// Say writes one line of a tool's output and removes terminal control characters.
 func (j *Job) Say(format string, args ...any) {
 	line := strings.ReplaceAll(Plain(fmt.Sprintf(format, args...)), "\n", " ")
-	_, _ = io.WriteString(j.Out, line+"\n") // a closed session ends the tool
+	_, _ = io.WriteString(j.Out, line+"\n") // a closed session stops the tool
 }
 
 // toolNames lists the tools of this probe.

@@ -1,7 +1,7 @@
 package probe
 
-// Cause explains bad results of a run. The client concludes it from all results. A cause claims no more than was
-// observed. Confidence is how sure it is, and Missing lists the checks that would raise it.
+// Cause explains bad results of a run. The client derives it from all results. A cause does not claim more than the
+// results show. Confidence rates how certain the cause is. Missing lists the checks that would raise the confidence.
 type Cause struct {
 	ID         string     `json:"cause"`               // the rule's ID; never changes
 	About      string     `json:"about,omitempty"`     // the peer or device, if a rule can match several
@@ -9,35 +9,35 @@ type Cause struct {
 	Says       string     `json:"says"`                // one sentence, with the details of this run
 	Confidence Confidence `json:"confidence"`          // high, medium or low
 	For        []Clue     `json:"for"`                 // the evidence
-	Against    []Clue     `json:"against,omitempty"`   // evidence against the cause
-	RuledOut   []string   `json:"ruled_out,omitempty"` // the next suspects: checks that passed
-	Missing    []string   `json:"missing,omitempty"`   // what is missing for more confidence: a check, and why
-	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
+	Against    []Clue     `json:"against,omitempty"`   // evidence against this cause
+	RuledOut   []string   `json:"ruled_out,omitempty"` // suspects that the run cleared: checks that passed
+	Missing    []string   `json:"missing,omitempty"`   // what would raise the confidence: a check, and the reason
+	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that result from this cause
 	Fault      bool       `json:"fault,omitempty"`     // traffic is broken now, even if no check failed
 	Advice     string     `json:"advice,omitempty"`    // what to check before a change, and what not to do
 	Fix        Fix        `json:"fix"`
-	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms of this cause
-	Source     string     `json:"source,omitempty"`   // the folder of an operator's cause, "" for built-in ones
+	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms that this cause produces
+	Source     string     `json:"source,omitempty"`   // the folder that contains an operator's cause, "" for built-in causes
 }
 
-// Confidence is how sure a cause is.
+// Confidence rates how certain a cause is.
 type Confidence string
 
-// The closed list of confidences.
+// All possible confidences.
 const (
 	High   Confidence = "high"   // proven: only this cause produces this evidence
-	Medium Confidence = "medium" // fits, but another cause may also fit, or proof is missing
+	Medium Confidence = "medium" // it fits, but another cause may also fit, or proof is missing
 	Low    Confidence = "low"    // worth a look
 )
 
 // Confidences lists every confidence, highest first.
 func Confidences() []Confidence { return []Confidence{High, Medium, Low} }
 
-// Clue is one observation that speaks for or against a cause.
+// Clue is one observation that supports or contradicts a cause.
 type Clue struct {
 	Check  string `json:"check"`
 	Target string `json:"target,omitempty"`
-	Node   string `json:"node,omitempty"` // the node of the observation, if that is another node
+	Node   string `json:"node,omitempty"` // the node where it was observed, if it is another node
 	Status Status `json:"status"`
 	Saw    string `json:"saw"`
 }
@@ -49,34 +49,34 @@ type Follows struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Fix is how to repair a cause. calico-probe never runs its commands.
+// Fix describes how to repair a cause. calico-probe never runs its commands.
 type Fix struct {
 	Says string `json:"says"` // one sentence
-	// commands if Calico was installed from a manifest, or if the installation makes no difference
+	// commands for an installation from a manifest, or for every installation
 	Manifest []string `json:"manifest,omitempty"`
-	Operator []string `json:"operator,omitempty"` // commands if the Tigera operator manages Calico, when different
-	Install  string   `json:"install,omitempty"`  // how Calico was installed: manifest, operator, "" when unknown
-	Radius   string   `json:"radius"`             // what the fix touches, and for how long
-	// OnlyIf are commands that apply only under a condition, or delete something permanently. They are separate because
-	// readers copy the commands above at once.
+	Operator []string `json:"operator,omitempty"` // commands for an installation by the Tigera operator, if they differ
+	Install  string   `json:"install,omitempty"`  // how Calico was installed: manifest or operator; "" if unknown
+	Radius   string   `json:"radius"`             // what the fix affects, and for how long
+	// OnlyIf lists commands that apply only under a condition, or that delete something permanently. They are separate
+	// because readers immediately copy the commands above.
 	OnlyIf []Conditional `json:"only_if,omitempty"`
 }
 
-// Conditional is a fix for use after you have verified its condition.
+// Conditional is a fix that you apply only after you have verified its condition.
 type Conditional struct {
 	If       string   `json:"if"` // the condition
 	Manifest []string `json:"manifest"`
-	Operator []string `json:"operator,omitempty"` // if the Tigera operator manages Calico, when different
+	Operator []string `json:"operator,omitempty"` // commands for an installation by the Tigera operator, if they differ
 }
 
-// Block is a group of commands that are copied together.
+// Block is a group of commands that a reader copies together.
 type Block struct {
-	If       string // the condition, "" for the fix itself
+	If       string // the condition; "" for the fix itself
 	Commands []string
 }
 
-// Blocks returns the commands for this installation, the fix first. If the installation is unknown, it returns the
-// commands for both, each under its condition.
+// Blocks returns the commands for this installation, with the fix first. If the installation method is unknown, it
+// returns the commands for both methods, each with its condition.
 func (f Fix) Blocks() []Block {
 	var out []Block
 	block := func(condition string, commands []string) {

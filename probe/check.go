@@ -21,29 +21,29 @@ type Vantage string
 const (
 	FromNode Vantage = "node" // on the node itself, in its network namespace
 	FromPod  Vantage = "pod"  // inside the network namespace of a workload pod on the node
-	FromAPI  Vantage = "api"  // through the Kubernetes API, nothing injected
+	FromAPI  Vantage = "api"  // through the Kubernetes API, without a probe on the node
 
-	FromClient Vantage = "client" // in the client, about the access method
+	FromClient Vantage = "client" // in the client; these checks are about the access method
 )
 
-// Profile is the set of checks that run. Each profile contains the previous profile.
+// Profile is the set of checks that run. Each profile includes all checks of the profile before it.
 type Profile string
 
 // The profiles.
 const (
-	Quick    Profile = "quick"    // answers within a second or two, with the fewest rights on the node
+	Quick    Profile = "quick"    // answers within a second or two, and needs the fewest rights on the node
 	Standard Profile = "standard" // what a run checks by default
-	Deep     Profile = "deep"     // also slow checks, and checks with a second probe on another node
+	Deep     Profile = "deep"     // also includes slow checks, and checks that need a second probe on another node
 )
 
-// Profiles lists the profiles, the smallest first.
+// Profiles lists the profiles, with the smallest first.
 func Profiles() []Profile { return []Profile{Quick, Standard, Deep} }
 
-// AccessPods is the access of a check that runs in a pod's network namespace. Finding the namespace needs SYS_PTRACE,
-// entering it SYS_ADMIN.
+// AccessPods is the access that a check needs to run in a pod's network namespace. SYS_PTRACE is needed to find the
+// namespace, and SYS_ADMIN to enter it.
 const AccessPods = "pods' network namespaces"
 
-// capabilities are the capabilities that some kinds of access need in addition to root (capabilities(7)).
+// capabilities maps a kind of access to the capabilities that it needs in addition to root (capabilities(7)).
 var capabilities = map[string][]string{
 	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"}, "SYS_ADMIN": {"SYS_ADMIN"},
 	AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
@@ -61,28 +61,28 @@ func Capabilities(suite []*Check) []string {
 	return slices.Compact(out)
 }
 
-// DefaultLimit bounds a check without its own limit.
+// DefaultLimit is the time limit for a check that does not set its own limit.
 const DefaultLimit = 5 * time.Second
 
-// A Check is one question. It is a value: its function answers, and the Runner handles deadline, order, panics and
-// timing.
+// A Check asks one question. A Check is a plain value: its function answers the question, and the Runner handles
+// the deadline, the order, panics and timing.
 type Check struct {
-	ID   string  // never changes: flag value, JSON key, doc anchor; "felix-live"
+	ID   string  // never changes: it is the flag value, JSON key and doc anchor; "felix-live"
 	From Vantage // where it runs
-	// runs on the node, and again in the network namespaces of up to two workload pods
+	// also runs in the network namespaces of up to two workload pods
 	Inside bool
-	In     Profile       // the smallest profile with this check; "" = Quick
-	Tags   []string      // its families: "bgp", "runtime", ...; none for a check with a probe on another node
+	In     Profile       // the smallest profile that includes this check; "" = Quick
+	Tags   []string      // its families: "bgp", "runtime", ...; none if the check needs a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []string      // IDs of checks whose answers it needs; otherwise skipped (FromPod: its part in pods)
-	Access []string      // what the check accesses on the node, for the person who approves privileges
+	Needs  []string      // IDs of checks that must answer first, otherwise this check is skipped (FromPod: only its part in pods)
+	Access []string      // what the check accesses on the node, for the person who approves its privileges
 	Run    func(context.Context, *Pass)
 }
 
-// Answers are checks with the functions that answer them.
+// Answers holds checks and the functions that answer them.
 type Answers []*Check
 
-// To adds a check with the function that answers it.
+// To adds a check and the function that answers it.
 func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	out := *c
 	out.Run = run
@@ -90,7 +90,7 @@ func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	return &out
 }
 
-// Is reports whether two values are the same check: Answers holds a second value of each check.
+// Is reports whether two values are the same check, because Answers holds a second value for each check.
 func (c *Check) Is(other *Check) bool { return c.ID == other.ID }
 
 // Deadline returns the check's time limit.
@@ -107,20 +107,20 @@ func (c *Check) OnNode() bool { return c.From == FromNode || c.From == FromPod }
 // EntersPods reports whether the check runs inside pods' network namespaces.
 func (c *Check) EntersPods() bool { return c.Inside || c.From == FromPod }
 
-// Pass is what a running check may use.
+// Pass holds everything that a running check may use.
 type Pass struct {
 	Host    *Host
 	Targets []Target
-	Gaps    map[string]string // of the plan
-	Now     time.Time         // of the plan: the API server's clock
-	From    string            // of the plan: the pod that it runs in, "" = the node
-	Brief   bool              // of the plan
-	// Report accepts each result as soon as it is known. It is safe for concurrent use. After the deadline it drops
-	// results.
+	Gaps    map[string]string // from the plan
+	Now     time.Time         // from the plan: the API server's clock
+	From    string            // from the plan: the pod in which the check runs, "" = the node
+	Brief   bool              // from the plan
+	// Report accepts each result as soon as the check has it. It is safe for concurrent use. After the deadline, it
+	// drops results.
 	Report func(Result)
 }
 
-// Of returns the targets of the given kinds, in the plan's order.
+// Of returns the targets of the given kinds, in the order of the plan.
 func (p *Pass) Of(kinds ...string) []Target {
 	var out []Target
 	for _, t := range p.Targets {
@@ -138,8 +138,7 @@ func Once(f func(context.Context, *Host) Result) func(context.Context, *Pass) {
 
 var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 
-// Validate reports everything wrong with a suite: invalid or repeated IDs, and needs that are cyclic or
-// missing in the suite.
+// Validate reports every error in a suite: invalid or repeated IDs, and needs that are cyclic or not in the suite.
 func Validate(suite []*Check) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -176,7 +175,7 @@ func Validate(suite []*Check) error {
 	return errors.Join(errs...)
 }
 
-// cyclic reports whether a check's needs lead back to a check above it.
+// cyclic reports whether a check's needs lead back to a check that is already on the path.
 func cyclic(id string, byID map[string]*Check, above []string) bool {
 	if slices.Contains(above, id) {
 		return true
@@ -185,7 +184,7 @@ func cyclic(id string, byID map[string]*Check, above []string) bool {
 	return c != nil && slices.ContainsFunc(c.Needs, func(need string) bool { return cyclic(need, byID, above) })
 }
 
-// Selectors returns the words that select checks of a suite: their IDs, then tags.
+// Selectors returns the words that select checks of a suite: first the IDs, then the tags.
 func Selectors(suite []*Check) []string {
 	var out, tags []string
 	for _, c := range suite {
@@ -196,9 +195,9 @@ func Selectors(suite []*Check) []string {
 	return append(out, slices.Compact(tags)...)
 }
 
-// Select returns the checks of suite, in its order, that match a wanted pattern (none = all) and no unwanted one. A
-// pattern is an ID, the beginning of an ID ("node-"), a glob over IDs ("*-health") or a tag. For a pattern without a
-// match, the error names the nearest ID.
+// Select returns the checks that match a wanted pattern (none = all) but no unwanted pattern. It keeps the order of
+// the suite. A pattern is an ID, the beginning of an ID ("node-"), a glob over IDs ("*-health") or a tag. If a
+// pattern has no match, the error names the most similar ID.
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
@@ -215,7 +214,7 @@ func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	return out, nil
 }
 
-// Within returns the checks of a suite that belong to a profile, in suite order.
+// Within returns the checks of a suite that belong to a profile, in the order of the suite.
 func Within(suite []*Check, p Profile) []*Check {
 	upTo := slices.Index(Profiles(), p)
 	var out []*Check

@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of one event. A genuine probe never reaches them.
+// The limits of one event. An unmodified probe never reaches them.
 const (
-	maxID     = 64  // bytes of a check's ID
-	maxName   = 320 // bytes of a name; the longest, NAMESPACE/POD, has 317
-	maxTarget = 512 // bytes of a target: a name with an address
-	maxSaw    = 400 // bytes of the sentence
+	maxID     = 64  // bytes in a check's ID
+	maxName   = 320 // bytes in a name; the longest, NAMESPACE/POD, has 317
+	maxTarget = 512 // bytes in a target: a name with an address
+	maxSaw    = 400 // bytes in the sentence
 	maxLines  = 16  // lines of evidence
-	maxWidth  = 160 // bytes of one line of evidence
-	maxList   = 256 // entries of a list: checks, tools, access
+	maxWidth  = 160 // bytes in one line of evidence
+	maxList   = 256 // entries in a list: checks, tools, access
 	maxText   = MaxLine / 2
 
-	maxElapsed = 365 * 24 * time.Hour // sums of it fit a Duration
+	maxElapsed = 365 * 24 * time.Hour // the sum of such durations fits a Duration
 )
 
-// Bounded returns the event with every field within its limit. A result that was shortened is marked as cut. A tool's
-// output is not shortened.
+// Bounded returns the event with every field within its limit. If it shortens a result, it marks the result as cut.
+// It does not shorten a tool's output.
 func (ev Event) Bounded() Event {
 	ev.Type = EventType(clipTo(string(ev.Type), maxID))
 	ev.Node, ev.Method, ev.For = clipTo(ev.Node, maxName), clipTo(ev.Method, maxName), clipTo(ev.For, maxName)
@@ -55,7 +55,7 @@ func (ev Event) Bounded() Event {
 
 func between(d time.Duration) time.Duration { return min(max(d, 0), maxElapsed) }
 
-// encodable returns a time that JSON can represent, which the year 10000 is not.
+// encodable returns a time that JSON can represent. JSON cannot represent the year 10000.
 func encodable(t time.Time) time.Time {
 	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}
@@ -63,7 +63,7 @@ func encodable(t time.Time) time.Time {
 	return t
 }
 
-// clone returns a copy with texts that can be changed.
+// clone returns a copy whose texts the caller can change.
 func (s *Start) clone() Start {
 	own := *s
 	if own.Cluster != nil {
@@ -73,7 +73,7 @@ func (s *Start) clone() Start {
 	return own
 }
 
-// texts returns all texts of a result; each is one line.
+// texts returns all texts of a result. Each text is one line.
 func (s *Start) texts() []*string {
 	out := []*string{&s.Version, &s.Run, &s.Node, &s.Method, &s.Tool}
 	if s.Cluster != nil {
@@ -82,7 +82,7 @@ func (s *Start) texts() []*string {
 	return out
 }
 
-// lists returns all lists of an event, the least important first.
+// lists returns all lists of an event, with the least important first.
 func (s *Start) lists() []*[]string {
 	return []*[]string{&s.Checks, &s.Attributes, &s.Access, &s.Tools}
 }
@@ -129,9 +129,9 @@ func (r Result) capped() Result {
 	return r
 }
 
-// fit marshals an event to a line of at most MaxLine bytes, newline included. Causes and the verdict are never on the
-// wire, so their length is not limited. fit removes evidence first, then facts and lists, then repeatedly half of the
-// longest text. If that does not help, it returns an error.
+// fit marshals an event to a line of at most MaxLine bytes, including the newline. Causes and the verdict are never
+// sent over the wire, so fit does not limit their length. fit first removes evidence, then facts and lists. After
+// that, it repeatedly halves the longest text. If the event still does not fit, it returns an error.
 func fit(ev Event) ([]byte, error) {
 	ev = ev.Bounded()
 	for {
@@ -149,7 +149,7 @@ func fit(ev Event) ([]byte, error) {
 }
 
 // shorten removes something from a Bounded event, which shares no memory with other events. It returns false if nothing
-// is left to remove. It never shortens a tool's output, which can be split into two events.
+// is left to remove. It never shortens a tool's output, because a caller can split that into two events.
 func (ev *Event) shorten() bool {
 	texts := []*string{&ev.Node, &ev.Method, &ev.For}
 	if ev.Type != EventOut {
@@ -194,8 +194,8 @@ func (ev *Event) shorten() bool {
 	return true
 }
 
-// halves splits a piece of output into two events. It returns false for other events and for sealed output, which can
-// only be opened whole.
+// halves splits a piece of output into two events. It returns false for other events, and for sealed output, which
+// can be decrypted only as a whole.
 func halves(ev Event) (first, second Event, ok bool) {
 	if ev.Type != EventOut || ev.Sealed || len(ev.Text) < 2 && len(ev.Data) < 2 {
 		return ev, ev, false
@@ -225,7 +225,7 @@ func clipTo(s string, n int) string {
 	return clip(s, n)
 }
 
-// mark replaces removed text.
+// mark replaces text that was removed.
 const mark = "…"
 
 // clip shortens s to at most n bytes without splitting a rune.

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// ErrNotVisible reports that the access method does not show a path of the node. A check turns it into skip, never
-// fail.
+// ErrNotVisible reports that the access method does not show a path of the node. A check reports it as skip, never
+// as fail.
 var ErrNotVisible = errors.New("not visible to the probe")
 
-// Limits for reading from a node. Checks read far less. A pod that may write to a node's folder can create any number
-// of files of any size.
+// Limits on what is read from a node. Checks normally read far less. But a pod that can write to a node's folder can
+// create any number of files of any size.
 const (
 	maxFile    = 1 << 20
 	maxEntries = 100_000
@@ -29,29 +29,29 @@ const (
 
 // Host is the node as a probe sees it.
 //
-// A pod that may write to folders of the node can put anything there: a link out of the root, a named pipe without a
-// writer, a device. All methods resolve a path inside the node's root, wherever its links point and however fast they
-// change. They open only regular files, folders and sockets.
+// A pod that can write to the node's folders can put anything there: a link that leaves the root, a named pipe
+// without a writer, a device. All methods resolve a path inside the node's root, no matter where its links point or
+// how fast they change. They open only regular files, folders and sockets.
 type Host struct {
-	Node string   // the node's Kubernetes name, "" when unknown
+	Node string   // the node's name in Kubernetes, "" if unknown
 	Root string   // where the node's root directory is visible: "/", "/host", "/nodeproc/1/root"
 	Proc string   // a proc file system: "/proc"
 	Only []string // paths of the node visible below Root; nil = all of it
 
-	Far   Elsewhere     // has the files instead of Root; nil = the files are below Root
+	Far   Elsewhere     // provides the files instead of Root; nil = the files are below Root
 	Ahead time.Duration // how far the node's clock is ahead of this machine's clock
 
-	places atomic.Pointer[map[string]string] // Calico's folders in unusual places, by their usual names
+	places atomic.Pointer[map[string]string] // maps the usual names of Calico's folders to their actual paths, if those are unusual
 }
 
-// Calico's folders on a node, unless calico-node's volumes differ: sockets and state.
+// Calico's folders for sockets and state on a node, unless calico-node's volumes use other paths.
 const (
 	PlaceRun = "/run/calico"
 	PlaceLib = "/var/lib/calico"
 )
 
-// Place returns where the node has one of Calico's folders. MicroK8s, and the operator's calicoRunHostPath and
-// calicoLibHostPath, move them. Inside calico-node's container they have their usual names.
+// Place returns the path of one of Calico's folders on the node. MicroK8s moves them, and so do the operator's
+// calicoRunHostPath and calicoLibHostPath. Inside calico-node's container, they have their usual names.
 func (h *Host) Place(usual string) string {
 	if moved := h.places.Load(); moved != nil && h.Only == nil && h.Far == nil {
 		return cmp.Or((*moved)[usual], usual)
@@ -59,7 +59,7 @@ func (h *Host) Place(usual string) string {
 	return usual
 }
 
-// learn reads the places of Calico's folders from a plan.
+// learn reads the locations of Calico's folders from a plan.
 func (h *Host) learn(targets []Target) {
 	for _, t := range targets {
 		if t.Kind == KindCalico {
@@ -69,10 +69,10 @@ func (h *Host) learn(targets []Target) {
 	}
 }
 
-// Elsewhere has files of a node that no file system of this machine shows. Its errors wrap fs.ErrNotExist or
-// ErrNotVisible where they apply.
+// Elsewhere provides a node's files that are not in any file system of this machine. Its errors wrap
+// fs.ErrNotExist or ErrNotVisible where they apply.
 type Elsewhere interface {
-	Open(name string) (File, error)        // opens a regular file to be read
+	Open(name string) (File, error)        // opens a regular file for reading
 	ReadDir(name string) ([]string, error) // lists the names in a folder
 }
 
@@ -84,16 +84,16 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// At returns the same node with its files in an Elsewhere.
+// At returns the same node, but with its files in an Elsewhere.
 func (h *Host) At(far Elsewhere) *Host {
 	return &Host{Node: h.Node, Root: h.Root, Proc: h.Proc, Only: h.Only, Far: far, Ahead: h.Ahead}
 }
 
-// Now is the time on the node's clock.
+// Now returns the time on the node's clock.
 func (h *Host) Now() time.Time { return time.Now().Add(h.Ahead) }
 
-// visible returns the clean form of a path of the node, such as "run/containerd/containerd.sock". An access method
-// that shows only some paths shows those below /run, but not the link /var/run to it.
+// visible returns the clean form of a path on the node, such as "run/containerd/containerd.sock". If an access
+// method shows only some paths, it shows those below /run, but not the link /var/run to it.
 func (h *Host) visible(name string) (string, error) {
 	name = path.Clean("/" + name)
 	if strings.HasPrefix(name, "/var/run/") {
@@ -114,8 +114,8 @@ func (h *Host) sees(name string) bool {
 	return false
 }
 
-// Find looks up a path and returns a handle of the file there. The handle can be inspected but not read. Its name is
-// the path on the node after all links.
+// Find looks up a path and returns a handle for the file there. A caller can inspect the handle but cannot read from
+// it. The handle's name is the path on the node after all links.
 func (h *Host) Find(name string) (*os.File, error) {
 	clean, err := h.visible(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (h *Host) Find(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Stat describes the file at a path, after all links. If h.Far is set, it supports only regular files.
+// Stat describes the file at a path, after following all links. If h.Far is set, it supports only regular files.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	var f interface {
 		Stat() (fs.FileInfo, error)
@@ -147,12 +147,12 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// Open opens a regular file for reading. Its name is the path on the node after all links.
+// Open opens a regular file for reading. The file's name is the path on the node after all links.
 func (h *Host) Open(name string) (*os.File, error) {
 	return h.open(name, fs.FileMode.IsRegular, "a file")
 }
 
-// File opens a regular file like Open, also through h.Far.
+// File opens a regular file like Open, but also through h.Far.
 func (h *Host) File(name string) (File, error) {
 	if h.Far != nil {
 		return h.Far.Open(path.Clean("/" + name))
@@ -164,7 +164,8 @@ func (h *Host) File(name string) (File, error) {
 	return f, nil
 }
 
-// open opens only the wanted kind: opening a device can have effects, and opening a named pipe waits for a writer.
+// open opens a file only if it has the wanted kind. Opening a device can have side effects, and
+// opening a named pipe waits for a writer.
 func (h *Host) open(name string, wanted func(fs.FileMode) bool, what string) (*os.File, error) {
 	found, err := h.Find(name)
 	if err != nil {
@@ -202,8 +203,8 @@ func kindOf(m fs.FileMode) string {
 	return "of an unknown kind"
 }
 
-// ReadFile reads a small file. A file of more than 1 MiB is an error, because part of a configuration may have another
-// meaning than the whole.
+// ReadFile reads a small file. It returns an error for a file of more than 1 MiB, because part of a configuration may
+// mean something else than the whole.
 func (h *Host) ReadFile(name string) ([]byte, error) {
 	f, err := h.Open(name)
 	if err != nil {
@@ -213,7 +214,7 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	return ReadWhole(f, name, maxFile)
 }
 
-// ReadWhole reads a whole file of at most most bytes.
+// ReadWhole reads a whole file that has at most the given number of bytes.
 func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
@@ -225,7 +226,7 @@ func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// ReadDir lists the sorted names in a folder.
+// ReadDir lists the names in a folder, sorted.
 func (h *Host) ReadDir(name string) ([]string, error) {
 	if h.Far != nil {
 		return h.Far.ReadDir(path.Clean("/" + name))
@@ -264,7 +265,7 @@ func (h *Host) Readlink(name string) (string, error) {
 	return text, nil
 }
 
-// Dial connects to a UNIX socket. Errors name the path on the node.
+// Dial connects to a UNIX socket. Errors contain the path on the node.
 func (h *Host) Dial(ctx context.Context, name string) (net.Conn, error) {
 	f, err := h.Find(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find returns a handle (O_PATH) of the file at name inside the root. Opening with O_PATH has no side effects. A link
-// at the end is followed, or is itself the result.
+// find returns a handle (O_PATH) of the file at name inside the root. Opening with O_PATH has no side effects. If the
+// path ends with a link, find follows it, or returns the link itself.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
 	root, err := steady(func() (int,
 		error) {
@@ -34,8 +34,8 @@ func (h *Host) find(name string, follow bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), found), nil
 }
 
-// lookUp lets the kernel resolve the path (openat2, Linux 5.6). Some container runtimes forbid that (EPERM, ENOSYS).
-// While another process moves folders around, the kernel gives up (EAGAIN, EXDEV).
+// lookUp asks the kernel to resolve the path (openat2, Linux 5.6). Some container runtimes forbid that (EPERM,
+// ENOSYS). If another process moves folders at the same time, the kernel gives up (EAGAIN, EXDEV).
 func lookUp(root int, name string, follow bool) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	if !follow {
@@ -52,15 +52,15 @@ func lookUp(root int, name string, follow bool) (int, error) {
 	return fd, nil
 }
 
-// maxLinks is how many links the kernel follows on one path.
+// maxLinks is the maximum number of links that the kernel follows on one path.
 const maxLinks = 40
 
-// maxDepth is how many nested folders are held open on one path, so that the node's links cannot exhaust this
-// process's file descriptors.
+// maxDepth is the maximum number of nested folders that are open for one path, so the node's links cannot
+// exhaust this process's file descriptors.
 const maxDepth = 256
 
-// walk does the same as lookUp step by step. It opens each folder inside the previous folder. So ".." returns to a
-// folder that was reached from the root, even if it has been moved since.
+// walk does the same as lookUp, but step by step. It opens each folder from within the folder before it. So ".."
+// returns to a folder that was reached from the root, even if that folder has moved since.
 func walk(root int, name string, follow bool) (int, error) {
 	reached := []int{root}
 	leave := func(from int) {
@@ -114,7 +114,7 @@ func walk(root int, name string, follow bool) (int, error) {
 	return unix.FcntlInt(uintptr(reached[len(reached)-1]), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// steady repeats a call that a signal interrupted.
+// steady repeats a call if a signal interrupted it.
 func steady(open func() (int, error)) (fd int, err error) {
 	for {
 		if fd, err = open(); !errors.Is(err, unix.EINTR) {
@@ -132,7 +132,7 @@ func readlink(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// realPath returns the path of a handle, seen from the root.
+// realPath returns a handle's path, relative to the root.
 func realPath(root, fd int) (string, error) {
 	top, err := readlink(unix.AT_FDCWD, procPath(root))
 	if err != nil {
@@ -147,16 +147,16 @@ func realPath(root, fd int) (string, error) {
 
 func procPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// pathOf returns a path at which this process can open exactly the handle's file.
+// pathOf returns a path at which this process can open exactly the file of the handle.
 func pathOf(f *os.File) string { return procPath(int(f.Fd())) }
 
 func textOf(link *os.File) (string, error) { return readlink(int(link.Fd()), "") }
 
-// errKernels reports that a file is not stored on a disk.
+// errKernels reports that the kernel generates a file, so the file is not stored on a disk.
 var errKernels = errors.New("it is not stored, the kernel generates it when it is read")
 
-// reopen opens a handle's file for reading. It rejects files of kernel file systems: reading some of them blocks, and
-// consumes data of other readers (/proc/kmsg, trace_pipe). Checks read /proc through Host.Proc.
+// reopen opens a handle's file for reading. It rejects files in kernel file systems. Reading some of them blocks and
+// consumes data that other readers expect (/proc/kmsg, trace_pipe). Checks read /proc through Host.Proc.
 func reopen(found *os.File) (*os.File, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(found.Fd()), &st); err != nil {

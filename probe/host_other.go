@@ -10,8 +10,8 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// find opens the file at name inside the root. Nodes never run this system. It is used only on the client's machine,
-// where attackers cannot place links.
+// find opens the file at name inside the root. Nodes never run this operating system. This version runs only on the
+// client's machine, where attackers cannot create links.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
 	full, err := securejoin.SecureJoin(h.Root, name)
 	if err != nil {

@@ -1,7 +1,7 @@
 package probe
 
-// IDs of checks on the node that other checks refer to, for example in Needs. They are here so that checks in separate
-// packages need not import each other.
+// IDs of checks on the node that other checks refer to, for example in Needs. They are in this package so that checks
+// in separate packages do not have to import each other.
 const (
 	CheckBirdSocket    = "bird-socket"
 	CheckCalicoErrors  = "calico-errors"

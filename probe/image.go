@@ -2,7 +2,7 @@ package probe
 
 import "slices"
 
-// ImageWanting reports whether the kubelet's waiting reason is about the container's image.
+// ImageWanting reports whether the kubelet's waiting reason concerns the container's image.
 func ImageWanting(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
 		"ErrInvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// insidePods is the number of pods in which a check runs. A failure in only one pod may be a problem of that pod, or a
-// rule of its owner.
+// insidePods is the number of pods in which a check runs. If only one of the pods fails, the cause may be that pod, or
+// a rule that its owner set.
 const insidePods = 2
 
-// inside runs a check in the network namespaces of workload pods on this node: the first two that it can enter.
+// inside runs a check in the network namespaces of workload pods on this node. It uses the first two that it can enter.
 func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
 	pods := apart((&Pass{Targets: plan.Targets}).Of(KindLocal))
 	if gap := plan.Gaps[KindLocal]; gap != "" {
@@ -26,7 +26,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		pods, why = nil, "this probe cannot enter pods"
 	}
 	plan.Checks = []string{c.ID}
-	// In a big cluster, most targets of a plan are for the node only.
+	// In a large cluster, most targets of a plan concern only the node.
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
@@ -52,7 +52,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 					entered++
 				case !hidden(err):
 					status, why = Unknown, fmt.Sprintf("not run inside a pod: %v", err)
-				case status == Skip: // otherwise another pod made it unknown and reports why
+				case status == Skip: // otherwise another pod made the result unknown and reports why
 					why = fmt.Sprintf("not run inside a pod: %v", err)
 				}
 				mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 			}
 		})
 	}
-	defer context.AfterFunc(ctx, joined.settle)() // a hanging pod does not delay the other pod's results
+	defer context.AfterFunc(ctx, joined.settle)() // a pod that hangs does not delay the other pod's results
 	both.Wait()
 	joined.settle()
 	if entered == 0 {
@@ -70,7 +70,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	}
 }
 
-// hidden reports whether the access method cannot show or enter a pod, so that the check did not run there.
+// hidden reports whether the check did not run in a pod because the access method cannot show or enter that pod.
 func hidden(err error) bool {
 	return errors.Is(err, ErrNotVisible) || errors.Is(err, errors.ErrUnsupported)
 }
@@ -78,7 +78,7 @@ func hidden(err error) bool {
 // from runs a check in one pod's network namespace.
 func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Result)) error {
 	plan.From = pod.Name
-	if at, ok := ctx.Deadline(); ok { // the inner probe reports its own timeout, including its grace
+	if at, ok := ctx.Deadline(); ok { // the inner probe reports its own timeout, including the grace period
 		plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
 	}
 	return r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
@@ -90,12 +90,12 @@ func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Re
 	})
 }
 
-// apart returns each pod once. If possible, the second pod is from another IP pool than the first, or else from another
-// namespace. Two pods of one pool show nothing about other pools, and two pods of one owner may share a
+// apart returns each pod once. If possible, the second pod uses another IP pool than the first. Otherwise, it is in
+// another namespace. Two pods from one pool show nothing about other pools, and two pods with one owner may share a
 // misconfiguration.
 func apart(targets []Target) []Target {
 	var pods []Target
-	for _, t := range targets { // one target for each address
+	for _, t := range targets { // there is one target for each address
 		if !slices.ContainsFunc(pods, func(p Target) bool { return p.Name == t.Name }) {
 			pods = append(pods, t)
 		}
@@ -113,8 +113,8 @@ func apart(targets []Target) []Target {
 	return pods
 }
 
-// pair joins the results of two pods. A fail waits for the other pod. If the other pod reaches the target, the path is
-// not broken for all pods, and the fail becomes a warning.
+// pair combines the results of two pods. A fail waits for the result from the other pod. If the other pod reaches the
+// target, the path is not broken for all pods. The fail then becomes a warning.
 type pair struct {
 	mu      sync.Mutex
 	report  func(Result)
@@ -139,7 +139,7 @@ func (p *pair) add(r Result) {
 	p.report(r)
 }
 
-// settle reports the waiting results.
+// settle reports the results that are still waiting.
 func (p *pair) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,35 +8,37 @@ import (
 	"strings"
 )
 
-// Intake is the single gate for a probe's answer to one request, before it is shown, kept or used for conclusions. An
-// attacker who controls a node may want to mislead its users or exhaust their memory. Intake passes only requested data
-// that a node can know, with texts cleaned and bounded. It sets the fields that the client knows: format version, run,
-// node, access method, checks and counts. It drops and counts everything else, which makes the answer incomplete.
+// Intake filters a probe's answer to one request before anything is shown, stored or used for conclusions. An attacker
+// who controls a node may want to mislead its users or exhaust their memory. Intake passes only requested data that a
+// node can know. It cleans the texts and limits their length. It sets the fields that the client already knows: format
+// version, run, node, access method, checks and counts. It drops and counts everything else. The answer is then
+// incomplete.
 type Intake struct {
 	request Request
 	pods    []string          // pods in which the checks may run
-	states  map[string]string // of nodes that are not ready, from the API
+	states  map[string]string // states of nodes that are not ready, from the API
 	checks  map[string]int    // the requested checks, with the number of answers
 	started bool
-	newer   int // the probe's format version, if newer than ours
+	newer   int // the probe's format version, if it is newer than ours
 	counts  Counts
 	events  int // events passed so far, without output
-	held    int // bytes of these events
+	held    int // size of these events in bytes
 	dropped int
-	names   []string // names of some dropped items
-	often   int      // answers to requested checks that were dropped because there were too many
+	names   []string // names of some items that were dropped
+	often   int      // number of answers to requested checks that were dropped because there were too many
 }
 
 // The limits for one request. In a BGP mesh of 2,000 nodes, a node sends about 6,000 answers to all checks, in less
-// than 8 MiB of memory. The client creates several reports from them at once. So a node that uses the whole limit costs
-// the client about ten times as much. A tool's output is not counted, because it is shown and not kept.
+// than 8 MiB of memory. The client creates several reports from them at once. So the client needs about ten times as
+// much memory for a node that uses the whole limit. A tool's output does not count, because the client shows it but
+// does not keep it.
 const (
 	MaxEvents = 20_000
 	MaxHeld   = 8 << 20
 )
 
-// A check sends a few answers about each target, or about several hundred objects of the node. More answers cost
-// memory, and time in rules that compare answers.
+// A check sends a few answers for each target, or for several hundred objects of the node. More answers would
+// cost memory, and time in the rules that compare answers.
 const (
 	maxPerCheck  = 1000
 	maxPerTarget = 4
@@ -45,16 +47,16 @@ const (
 // ErrTooMuch reports that a probe exceeds the limits of an answer. The client stops reading from it.
 var ErrTooMuch = errors.New("its answer is too large")
 
-// Values of FactReason: why an answer with an end is incomplete.
+// Values of FactReason that say why an answer with an end event is incomplete.
 const (
 	ReasonTooMuch     = "too-much"  // the answer exceeded the limits
 	ReasonUnrequested = "not-asked" // part of the answer was dropped
 	reasonNoAnswer    = "no-answer" // a requested check has no answer
 	ReasonNewer       = "newer"     // the probe uses a later version of the format
-	ReasonCrashed     = "crashed"   // the client itself failed: a rule, or the run, crashed
+	ReasonCrashed     = "crashed"   // the client itself failed: a rule or the run crashed
 )
 
-// NewIntake returns the gate for the answer to a plan or a call. For any other request it passes only logs.
+// NewIntake returns the filter for the answer to a plan or a call. For any other request, it passes only logs.
 func NewIntake(request Request) *Intake {
 	i := &Intake{request: request, states: map[string]string{}, checks: map[string]int{}, counts: Counts{}}
 	if request.Plan != nil {
@@ -73,9 +75,9 @@ func NewIntake(request Request) *Intake {
 	return i
 }
 
-// Take returns the events that pass. At the end of an incomplete answer, it adds the reason: for a plan as a result of
-// the check probe-answered, for a call as a log. stopped reports that the client stopped the request. The error is
-// ErrTooMuch with the exceeded limit.
+// Take returns the events that pass. At the end of an incomplete answer, it adds the reason. For a plan, the reason is
+// a result of the check probe-answered. For a call, it is a log event. stopped reports that the client stopped the
+// request. The error is ErrTooMuch and includes the limit that was exceeded.
 func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	ok := false
@@ -98,7 +100,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	case EventBeat, EventResume:
 		return nil, nil
 	default:
-		if !slices.Contains(EventTypes(), ev.Type) { // an event type of a later version
+		if !slices.Contains(EventTypes(), ev.Type) { // an event type from a later version
 			return nil, nil
 		}
 	}
@@ -126,7 +128,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	return []Event{own}, nil
 }
 
-// start returns the first event of an answer. An event of a later format cannot be interpreted.
+// start returns the first event of an answer. The client cannot interpret an event in a later format.
 func (i *Intake) start(s Start) (*Start, bool) {
 	if i.started || i.request.Plan == nil && i.request.Call == nil {
 		return nil, false
@@ -159,8 +161,8 @@ func (i *Intake) requested(r Result) bool {
 // maxAnswers returns the maximum number of answers that pass for one check.
 func (i *Intake) maxAnswers() int { return maxPerCheck + maxPerTarget*len(i.request.Plan.Targets) }
 
-// known returns a result with its node's state from the API instead of the probe's claim. Otherwise a node could report
-// another node as gone.
+// known returns a result with its node's state from the API. It discards the state that the probe claims. Otherwise, a
+// node could report another node as gone.
 func (i *Intake) known(r Result) *Result {
 	if _, says := r.Facts[FactNodeState]; !says {
 		return &r
@@ -173,7 +175,7 @@ func (i *Intake) known(r Result) *Result {
 	return &r
 }
 
-// drop counts a dropped event, and keeps some names.
+// drop counts a dropped event, and remembers some names.
 func (i *Intake) drop(ev Event) {
 	const some = 3
 	name := string(ev.Type)
@@ -186,7 +188,7 @@ func (i *Intake) drop(ev Event) {
 	i.dropped++
 }
 
-// end closes the answer after any earlier events.
+// end closes the answer, even if events came before.
 func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	own.End = &End{Results: i.counts.Total(), Counts: i.counts, Elapsed: e.Elapsed, Stopped: e.Stopped && stopped}
 	if i.request.Call != nil && e.Outcome != nil {
@@ -210,7 +212,7 @@ func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	return []Event{{Seq: own.Seq, Type: EventResult, Result: &r}, own}
 }
 
-// lacks returns why an answer that ended is incomplete, or "" if it is complete.
+// lacks returns the reason why an answer that ended is incomplete, or "" if it is complete.
 func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	var open []string
 	if p := i.request.Plan; p != nil && !stopped {
@@ -240,9 +242,9 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	return "", ""
 }
 
-// Held estimates how many bytes an event uses in memory.
+// Held estimates the number of bytes that an event uses in memory.
 func (ev Event) Held() int {
-	const event = 512 // including its share of a run's structures
+	const event = 512 // includes its share of the run's data structures
 	n := event + len(ev.Text) + len(ev.Data)
 	if s := ev.Start; s != nil {
 		for _, text := range s.texts() {

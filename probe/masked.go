@@ -8,14 +8,14 @@ import (
 
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
-// Masked returns foreign text as one line without passwords, tokens and keys. In doubt it removes too much.
+// Masked returns foreign text as one line, without passwords, tokens and keys. If it is unsure, it removes the text.
 func Masked(text string) string {
 	masked, _ := WithoutSecrets(text, true)
 	return masked
 }
 
-// WithoutSecrets returns foreign text as one line without secrets, and whether it had a secret. bare also removes words
-// that merely look like a key. Do not use bare for texts that consist of digests and IDs.
+// WithoutSecrets returns foreign text as one line without secrets, and reports whether it contained a secret. If bare
+// is set, it also removes words that merely look like a key. Do not set bare for texts that consist of digests and IDs.
 func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 	line := oneLine(text)
 	masked = withoutSecrets(line)
@@ -28,18 +28,19 @@ func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 // oneLine returns a text as one line, with blanks trimmed.
 func oneLine(text string) string { return plainText(strings.Join(strings.Fields(text), " ")) }
 
-// quoteHead is how many bytes of foreign text are read. maxQuote is how many characters are shown.
+// quoteHead is the maximum number of bytes of foreign text to read. maxQuote is the maximum number
+// of characters to show.
 const (
 	quoteHead = 64 << 10
 	maxQuote  = 300
 )
 
-// refused matches the start of the reason in an admission error. The fields follow, the worst first.
+// refused matches the beginning of the reason in an admission error. The fields come after it, with the worst first.
 var refused = regexp.MustCompile(` is forbidden: | denied the request: `)
 
-// Quoted returns foreign text as one masked line that is safe to show. Long text loses its middle, because a message
-// begins with the attempted action and ends with the reason. An admission error of the API server begins with the
-// reason.
+// Quoted returns foreign text as one masked line that is safe to show. If the text is too long, Quoted removes its
+// middle. A message begins with the attempted action and ends with the reason. In contrast, an admission error from
+// the API server begins with the reason.
 func Quoted(text string) string {
 	masked := Masked(text[:min(len(text), quoteHead)])
 	line := []rune(masked)

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Reason reduces the error of a network or socket operation to one word that results have as a fact: "refused",
+// Reason reduces the error of a network or socket operation to one word. Results store it as a fact: "refused",
 // "timeout", "reset", "closed", "host-unreachable", "net-unreachable", "no-address", "missing", "denied" or "error".
-// It inspects error values, never texts.
+// It inspects error values, never their texts.
 func Reason(err error) string {
 	var ne net.Error
 	switch {

@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// Limits of a plan in a program's arguments: Linux allows 128 KiB per argument, and etcd 1.5 MiB per pod.
+// Size limits for a plan in a program's arguments: Linux allows 128 KiB per argument, and etcd 1.5 MiB per pod.
 const (
 	maxArg    = 96 << 10
 	maxPacked = 1 << 20
 )
 
-// Pack returns a plan as arguments of a program. If the JSON fits one argument, Pack uses plain JSON, which an auditor
-// can read in a pod. Otherwise it returns several arguments with the compressed (gzip) JSON in base64.
+// Pack returns a plan as arguments for a program. If the JSON fits in one argument, Pack returns plain JSON, so an
+// auditor can read it in the pod. Otherwise, it returns several arguments that contain the compressed (gzip) JSON in
+// base64.
 func (p Plan) Pack() ([]string, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

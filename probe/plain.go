@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes foreign text safe for a terminal. It removes all sequences that could move the cursor, change colours,
-// set a window title or reverse the order of letters. It keeps newlines and tabs; callers that print lines or columns
-// replace them. It also removes invisible letters, which look like non-breaking spaces.
+// Plain makes foreign text safe to print to a terminal. It removes all sequences that could move the cursor, change
+// colours, set a window title or reverse the order of letters. It keeps newlines and tabs. Callers that print lines
+// or columns replace them. It also removes invisible letters, which look like non-breaking spaces.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\r': // a line end as in HTTP
+		case r == '\r': // a line ending as in HTTP
 			return -1
 		case unicode.Is(unicode.Zs, r):
 			return ' '
@@ -26,18 +26,18 @@ func Plain(s string) string {
 	}, s)
 }
 
-// blank are the invisible letters and marks: Unicode's ignorable characters, variation selectors, and the empty Braille
-// pattern.
+// blank contains the invisible letters and marks: Unicode's ignorable characters, variation selectors, and the empty
+// Braille pattern.
 var blank = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 	{R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}, {Lo: 0x17b4, Hi: 0x17b5, Stride: 1}}}}
 
-// Line does the same as Plain, and returns one line.
+// Line does the same as Plain, but returns one line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }
 
-// OneLine does the same as Line, and collapses the runs of spaces that libraries put into errors.
+// OneLine does the same as Line. It also collapses the runs of spaces that libraries put into error texts.
 func OneLine(s string) string { return Plain(strings.Join(strings.Fields(s), " ")) }
 
-// Age formats a duration as kubectl does, in one unit: 45s, 12m, 3h, 5d.
+// Age formats a duration like kubectl, with a single unit: 45s, 12m, 3h, 5d.
 func Age(d time.Duration) string {
 	switch day := 24 * time.Hour; {
 	case d < 0:
@@ -61,8 +61,8 @@ func lines(all []string) []string {
 	return out
 }
 
-// Cleaned returns an event with texts that are safe for a terminal, each on one line. They stay safe when decoded: jq
-// -r prints escaped JSON characters. A tool's output (out) is unchanged.
+// Cleaned returns an event whose texts are each one line and safe for a terminal. They are still safe after decoding,
+// because jq -r prints escaped JSON characters unescaped. It does not change a tool's output (out).
 func (ev Event) Cleaned() Event {
 	ev.Node, ev.Method, ev.For = Line(ev.Node), Line(ev.Method), Line(ev.For)
 	if ev.Type == EventLog {
@@ -102,12 +102,12 @@ func (r Result) cleaned() Result {
 	return r
 }
 
-// maxLevels is how deep the lists and maps of a fact may be nested. Facts of our checks have two levels. In a report,
-// each level indents the lines inside it by two columns.
+// maxLevels is the maximum nesting depth of lists and maps in a fact. Facts from our own checks have two levels. In a
+// report, each level indents the lines inside it by two columns.
 const maxLevels = 6
 
-// cleanedValue returns the value of a fact, as it arrives over the wire or as checks create it, with at most this many
-// levels. whole reports whether the value is complete.
+// cleanedValue returns the value of a fact with at most this many levels. The value may come from the wire or directly
+// from a check. whole reports whether the value is complete.
 func cleanedValue(v any, levels int) (out any, whole bool) {
 	whole = true
 	below := func(one any) any {
@@ -142,7 +142,7 @@ func cleanedValue(v any, levels int) (out any, whole bool) {
 	return v, true
 }
 
-// Cut shortens a text to this many bytes, ending with dots and without a partial letter.
+// Cut shortens a text to at most this many bytes. It ends the text with dots and never splits a letter.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s

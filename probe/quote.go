@@ -2,11 +2,11 @@ package probe
 
 import "strings"
 
-// plainLetters need no quotes in a shell, anywhere in a word.
+// plainLetters are the characters that never need quotes in a shell word.
 const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
 
-// Quote turns any text into one word of a shell, with quotes if necessary. Quotes also prevent zsh from expanding a
-// word that begins with "=". With ssh, a second shell parses the result.
+// Quote turns any text into one shell word and adds quotes if necessary. Quotes also prevent zsh from expanding a
+// word that starts with "=". With ssh, a second shell parses the result.
 func Quote(text string) string {
 	if text != "" && text[0] != '=' && strings.Trim(text, plainLetters) == "" {
 		return text
@@ -14,8 +14,8 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// UserFlag returns the flag of 'calico-probe manifests' that grants rights to a user of the API, with a leading
-// space. It returns "" without a user name.
+// UserFlag returns the flag of 'calico-probe manifests' that grants rights to an API user, with a leading
+// space. It returns "" if there is no user name.
 func UserFlag(user string) string {
 	account, is := strings.CutPrefix(user, "system:serviceaccount:")
 	switch {

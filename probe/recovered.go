@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Concurrent
-// code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. A caller that knows
-// which answer is lost uses Recovered.
+// A panic in this program costs only one answer: one check, one rule, one node of a fleet, one job or one call.
+// Concurrent code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. If a
+// caller can tell which answer is lost, it uses Recovered.
 
-// Crash is a panic that Recovered caught. Its text may quote foreign data: it is one line, bounded.
+// Crash is a panic that Recovered caught. Its text may quote foreign data, so it is one line of limited length.
 type Crash struct {
-	Text  string // the panic's text, and where it happened
+	Text  string // the panic's text, and where the panic happened
 	Stack string
 }
 
-// maxCrash is how many bytes of a panic's text are kept: errors of the Go runtime are shorter.
+// maxCrash is the maximum number of bytes of panic output to keep. Errors of the Go runtime are shorter.
 const maxCrash = 160
 
 func (c *Crash) Error() string { return "crashed: " + c.Text }
 
-// Recovered calls f. It returns the error of f, or a *Crash if f panics.
+// Recovered calls f. It returns the error that f returns, or a *Crash if f panics.
 func Recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +46,7 @@ func crashOf(p any) *Crash {
 	return &Crash{Text: text, Stack: string(debug.Stack())}
 }
 
-// panicked returns the file and line that panicked, for example "internal/diagnose/explain.go:44".
+// panicked returns the file and line of the panic, for example "internal/diagnose/explain.go:44".
 func panicked() string {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
@@ -62,8 +62,8 @@ func panicked() string {
 	}
 }
 
-// Workers runs functions side by side like sync.WaitGroup. A panic in a function does not end the program. Wait repeats
-// the panic on the waiting goroutine, where the caller recovers.
+// Workers runs functions concurrently, like sync.WaitGroup. If a function panics, the program continues. Wait repeats
+// the panic on the goroutine that waits, so that the caller can recover.
 type Workers struct {
 	all   sync.WaitGroup
 	mu    sync.Mutex
@@ -83,7 +83,7 @@ func (g *Workers) Go(f func()) {
 	})
 }
 
-// Wait waits for every function to return. It panics with a *Crash if one panicked.
+// Wait waits for every function to return. If a function panicked, Wait panics with a *Crash.
 func (g *Workers) Wait() {
 	g.all.Wait()
 	if g.crash != nil {
@@ -98,14 +98,14 @@ func Async(f func() error) <-chan error {
 	return ended
 }
 
-// Detach calls f on its own goroutine, for a caller that does not wait for it. If Recovered returns an error, it calls
-// failed with it.
+// Detach calls f on its own goroutine, for a caller that does not wait. If Recovered returns an error, Detach calls
+// failed with that error.
 func Detach(f func() error, failed func(error)) {
 	go func() {
 		err := Recovered(f)
 		if err == nil {
 			return
 		}
-		_ = Recovered(func() error { failed(err); return nil }) // a second crash cannot be reported
+		_ = Recovered(func() error { failed(err); return nil }) // nothing can report a second crash
 	}()
 }

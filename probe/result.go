@@ -12,29 +12,29 @@ import (
 // Unknown.
 type Status string
 
-// The closed list of statuses.
+// All possible statuses.
 const (
 	OK      Status = "ok"      // checked, and good
-	Info    Status = "info"    // checked, worth knowing, nothing to do
-	Warn    Status = "warn"    // checked, causes or will cause minor problems
+	Info    Status = "info"    // checked; worth knowing, but no action needed
+	Warn    Status = "warn"    // checked; causes minor problems, or will cause them
 	Fail    Status = "fail"    // checked, and bad
-	Skip    Status = "skip"    // not checked: a prerequisite is missing (named in Saw)
-	Unknown Status = "unknown" // could not be checked, or no answer came: never good, never bad
+	Skip    Status = "skip"    // not checked because a prerequisite is missing (named in Saw)
+	Unknown Status = "unknown" // the check could not run, or did not answer: counts neither as good nor as bad
 )
 
-// Statuses lists every status, worst first: the order of summaries.
+// Statuses lists every status, with the worst first. Summaries use this order.
 func Statuses() []Status { return []Status{Fail, Unknown, Warn, Skip, Info, OK} }
 
-// A Fact is the name of one typed value of a result, in snake_case. A check's fact names are constants beside the
-// check.
+// A Fact is the name of one typed value in a result, in snake_case. Each check defines its facts as constants
+// beside the check.
 type Fact string
 
-// FactReason is one machine-readable word for the reason of a result. Rules read it. Reason returns it for network
-// errors.
+// FactReason is one machine-readable word that gives the reason for a result. Rules read it. For network errors,
+// Reason returns it.
 const FactReason Fact = "reason"
 
-// FactNode is the node of the target. FactNodeState is the node's state in the API if it is not Ready: NodeNotReady or
-// NodeSilent.
+// FactNode is the target's node. FactNodeState is the node's state in the API if the node is not Ready: NodeNotReady
+// or NodeSilent.
 const (
 	FactNode      Fact = "node"
 	FactNodeState Fact = "node_state"
@@ -54,12 +54,12 @@ const FactImageID Fact = "image_id"
 
 // IDs of the results that the client adds to a probe's results. Rules read them.
 const (
-	CheckPlaced   = "probe-placed"   // could a probe be put on the node?
-	CheckAnswered = "probe-answered" // did its answer arrive complete?
+	CheckPlaced   = "probe-placed"   // could the client place a probe on the node?
+	CheckAnswered = "probe-answered" // did the probe's answer arrive complete?
 )
 
-// Facts are the typed values behind a sentence: strings, booleans, numbers, and lists or maps of these. After
-// transfer every number is a float64, so read them through the getters.
+// Facts holds the typed values behind a sentence: strings, booleans, numbers, and lists or maps of these.
+// After transfer, every number is a float64, so read numbers through the getters.
 type Facts map[Fact]any
 
 // Str returns the string under key, or "".
@@ -83,15 +83,15 @@ func (f Facts) Num(key Fact) (float64, bool) {
 // Result is a check's answer about one target.
 type Result struct {
 	Check  string `json:"check"`            // the check's ID, set by the Runner
-	Target string `json:"target,omitempty"` // what was checked: a peer, socket, pod; empty = the node itself
+	Target string `json:"target,omitempty"` // what was checked: a peer, socket or pod; empty = the node itself
 	// the workload pod in whose network namespace the check ran; empty = the node
 	From    string        `json:"from,omitempty"`
 	Status  Status        `json:"status"`
-	Saw     string        `json:"saw"`             // one sentence: what was observed, no advice
+	Saw     string        `json:"saw"`             // one sentence: what the check observed, without advice
 	Facts   Facts         `json:"facts,omitempty"` // typed values for programs and rules
 	Lines   []string      `json:"lines,omitempty"` // raw evidence
 	Cut     bool          `json:"cut,omitempty"`   // evidence or facts were shortened to keep the line within MaxLine
-	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds from the check's start to this result
+	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds between the start of the check and this result
 }
 
 // Found creates a result from an observation. The sentence is formatted with fmt.Sprintf.
@@ -99,7 +99,7 @@ func Found(s Status, format string, args ...any) Result {
 	return Result{Status: s, Saw: fmt.Sprintf(format, args...)}
 }
 
-// Failed creates the Unknown result of a check that could not run.
+// Failed creates an Unknown result for a check that could not run.
 func Failed(err error) Result { return Result{Status: Unknown, Saw: err.Error()} }
 
 // On sets the target and returns the result.
@@ -114,10 +114,10 @@ func (r Result) With(key Fact, value any) Result {
 	return r
 }
 
-// Under adjusts a result to the network policies of t: for packets to the target (DeniesIngress), or from the sending
-// pod (DeniesEgress). A fail becomes a warning if a policy may block the packets, or if the pod's owner may have
-// changed its network. It becomes unknown if the policies could not be read. An unknown result is skipped if a policy
-// certainly denies every packet.
+// Under adjusts a result to the network policies of t. It considers packets to the target (DeniesIngress), or packets
+// from the sending pod (DeniesEgress). A fail becomes a warning if a policy might block the packets, or if the pod's
+// owner might have changed the pod's network. It becomes unknown if the policies could not be read. Unknown becomes
+// skip if a policy certainly denies every packet.
 func (r Result) Under(t Target, direction string) Result {
 	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
 	denied := slices.Contains(strings.Split(t.Attrs[AttrDenies], ","), direction)
@@ -151,10 +151,10 @@ func (r Result) Because(lines ...string) Result {
 	return r
 }
 
-// Counts is the number of results by status.
+// Counts holds the number of results by status.
 type Counts map[Status]int
 
-// Total is the number of results counted.
+// Total returns the number of results counted.
 func (c Counts) Total() int {
 	n := 0
 	for _, v := range c {

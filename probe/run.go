@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// grace is how long a check may report after its deadline: long enough for "timed out" with partial data, too short to
-// matter.
+// grace is the extra time in which a check may still report after its deadline. It is long enough to report "timed
+// out" with partial data, and too short to matter.
 const grace = 250 * time.Millisecond
 
 // Runner answers plans with a suite of checks.
@@ -18,17 +18,17 @@ type Runner struct {
 	Suite   []*Check
 	Host    *Host
 	Version string
-	Access  []string // the access of this probe, for the start event
+	Access  []string // the access that this probe has, for the start event
 	Tools   []*Tool  // tools that a user may run
 	// Enter answers a plan or a call inside the network namespace of a workload pod on this node, a KindLocal target.
-	// nil = this probe cannot.
+	// nil means that this probe cannot enter pods.
 	Enter func(ctx context.Context, pod Target, request Request, emit func(Event)) error
 }
 
-// Run answers one plan: a start event, results as they become known, an end event. Checks run concurrently. A check
-// that panics, exceeds its deadline or blocks in the kernel costs only one unknown result. The result of a check that
-// is not in the suite is unknown with that reason. So probes and clients of different versions work together, and every
-// requested check has a result.
+// Run answers one plan. It writes a start event, results as soon as they are known, and an end event. Checks run
+// concurrently. A check that panics, exceeds its deadline or blocks in the kernel costs only one unknown result. If a
+// requested check is not in the suite, its result is unknown, with that reason. So probes and clients of different
+// versions can work together, and every requested check has a result.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
 	r.Host.learn(plan.Targets)
@@ -36,7 +36,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Method: plan.Method,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,
 	}
-	if len(plan.Checks) == 0 { // the client only wants the start event
+	if len(plan.Checks) == 0 { // the client wants only the start event
 		start.Tools = r.toolNames()
 	}
 	emit(Event{Type: EventStart, Start: &start})
@@ -80,7 +80,7 @@ type collector struct {
 type checkState struct {
 	check  *Check
 	usable bool          // other checks may use its answer
-	done   chan struct{} // closed when the check has ended
+	done   chan struct{} // closed when the check ends
 }
 
 func (b *collector) add(res Result) {
@@ -99,8 +99,8 @@ func (b *collector) add(res Result) {
 // stopped reports whether the client cancelled the request.
 func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopped) }
 
-// missing waits for the needs of c. It returns the ID of the first need without a usable answer, or "". A need that
-// runs only inside pods matters only there.
+// missing waits until the checks that c needs have ended. It returns the ID of the first of these checks that has
+// no usable answer, or "". If a needed check runs only inside pods, it matters only there.
 func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	for _, id := range c.Needs {
 		need := b.states[id]
@@ -122,7 +122,7 @@ func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	return ""
 }
 
-// without returns the result of a check with an unmet need.
+// without returns the result of a check if a check that it needs has no usable answer.
 func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
 		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
@@ -166,7 +166,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	out.close()
 }
 
-// askBoth runs a check on the node, and also inside pods if the check enters pods.
+// askBoth runs a check on the node. If the check enters pods, it also runs the check inside pods.
 func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collector, report func(Result)) {
 	var both Workers
 	if c.EntersPods() && plan.From == "" {
@@ -187,11 +187,11 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	}
 }
 
-// reporter accepts the results of one check until it is closed. Results that a check reports after its deadline are
-// dropped.
+// reporter accepts the results of one check until it is closed. It drops results that a check reports after its
+// deadline.
 type reporter struct {
 	check   *Check
-	from    string // the pod that it runs in, "" = the node
+	from    string // the pod in which the check runs, "" = the node
 	all     *collector
 	began   time.Time
 	stopped func() bool
@@ -217,7 +217,7 @@ func (o *reporter) report(res Result) {
 	o.all.add(res)
 }
 
-// close ends the reporting, and adds a result if the check reported none.
+// close stops accepting results. It adds a result if the check did not report one.
 func (o *reporter) close() {
 	o.mu.Lock()
 	silent := o.reported == 0

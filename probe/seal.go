@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// A Seal hides a tool's output from everyone except the client that called the tool. The stdout of a probe in a pod is
-// its container's log. The kubelet keeps that log, and log shippers forward it. Without a seal, every reader of logs
-// could see root's screen.
+// A Seal hides a tool's output from everyone except the client that called the tool. If a probe runs in a pod, its
+// stdout is its container's log. The kubelet keeps that log, and log shippers forward it. Without a seal, everyone who
+// can read logs could see root's screen.
 type Seal struct{ box cipher.AEAD }
 
-// Sealed sets a fresh, single-use key on a call, and returns the Seal that opens the answer.
+// Sealed sets a new single-use key on a call. It returns the Seal that decrypts the answer.
 func (c *Call) Sealed() *Seal {
 	c.Key = make([]byte, 32)
 	_, _ = rand.Read(c.Key) // never fails (crypto/rand)
@@ -30,7 +30,7 @@ func (c *Call) seal() (*Seal, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each piece contains its nonce, so it can be opened even if earlier pieces were lost.
+	// Each piece contains its nonce, so the client can decrypt it even if earlier pieces were lost.
 	box, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (c *Call) seal() (*Seal, error) {
 	return &Seal{box}, nil
 }
 
-// close seals a piece of output.
+// close encrypts a piece of output.
 func (s *Seal) close(ev Event) Event {
 	b := ev.Data
 	if b == nil {
@@ -47,7 +47,7 @@ func (s *Seal) close(ev Event) Event {
 	return Event{Type: EventOut, Data: s.box.Seal(nil, nil, b, nil), Sealed: true}
 }
 
-// Open decrypts a sealed piece of output. It leaves any other event unchanged, because older probes do not seal.
+// Open decrypts a piece of encrypted output. It does not change any other event, because older probes do not encrypt.
 func (s *Seal) Open(ev Event) (Event, error) {
 	if ev.Type != EventOut || !ev.Sealed {
 		return ev, nil

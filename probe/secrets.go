@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// leftOut replaces a secret.
+// leftOut is the text that replaces a secret.
 const leftOut = "(left out)"
 
 // A secretForm is one form of secrets in foreign text.
 type secretForm struct {
 	id   string
-	near []string // a text with such a secret contains one of these in lower case; nil = any text
+	near []string // a text with such a secret contains one of these words in lower case; nil = any text
 	hide func(line string) string
 }
 
 // secretForms lists the forms of secrets in the order in which they are removed. The probe removes all forms from
-// quoted text. A bundle removes all forms except bare keys from every text.
+// quoted text. A bundle removes all forms from every text, except for bare keys.
 var secretForms = []secretForm{
 	{"private-key", []string{"private key"}, replaces(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`, leftOut)},
-	// A quote is part of a password unless the next character shows that it ends a quoted text.
+	// A quote counts as part of a password unless the next character shows that the quote ends a quoted text.
 	{"url-user", []string{"://"}, replaces(`://(?:[^\s"']*|[^\s"'/]*:(?:[^\s"']|["']+[^\s"',:;)}\]])*)@`, "://"+leftOut+"@")},
 	{"url-query", []string{"://"}, withoutQueries},
 	// A header may have several parts, so the rest of the line is also removed.
@@ -44,7 +44,7 @@ func replaces(form, with string) func(string) string {
 	return func(line string) string { return find.ReplaceAllString(line, with) }
 }
 
-// withoutSecrets returns a line without secrets of the known forms.
+// withoutSecrets returns a line without the known forms of secrets.
 func withoutSecrets(line string) string {
 	lower := strings.ToLower(line)
 	for _, f := range secretForms {
@@ -55,8 +55,8 @@ func withoutSecrets(line string) string {
 	return line
 }
 
-// Origin returns the parts of a URL that may leave a node: scheme, host and port. In some clusters the rest contains a
-// password or token. It returns "" for a text without a host.
+// Origin returns the parts of a URL that may leave a node: the scheme, host and port. In some clusters, the rest
+// contains a password or token. If the text has no host, it returns "".
 func Origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -67,12 +67,12 @@ func Origin(address string) string {
 
 var (
 	urlQuery = regexp.MustCompile(`(://[^\s"'\\?#<>]*)([?#])([^\s"'\\<>]*[^\s"'\\<>:;,.)\]}])`)
-	// plainQuery matches a query of Kubernetes clients without any user-defined value.
+	// plainQuery matches a query from Kubernetes clients that contains no user-defined value.
 	plainQuery = regexp.MustCompile(`^(?:(?:limit|resourceVersion|timeout|timeoutSeconds|watch|allowWatchBookmarks)=` +
 		`(?:\d+(?:ms|s|m|h)?|true|false)(?:&|$))+$`)
 )
 
-// withoutQueries removes query and fragment of each URL.
+// withoutQueries removes the query and fragment from each URL.
 func withoutQueries(line string) string {
 	return urlQuery.ReplaceAllStringFunc(line, func(found string) string {
 		m := urlQuery.FindStringSubmatch(found)
@@ -95,7 +95,7 @@ func withoutBearers(line string) string {
 	})
 }
 
-// dsn matches user and password before a host, without a scheme: user:password@tcp(db:3306)/orders.
+// dsn matches the user and password before a host without a scheme: user:password@tcp(db:3306)/orders.
 var dsn = regexp.MustCompile(`((?:^|[\s"'=(,\[<])[\w.+-]*:)[^\s"']+@(sha\d+:)?`)
 
 func withoutDSNs(line string) string {
@@ -108,7 +108,7 @@ func withoutDSNs(line string) string {
 	})
 }
 
-// Names of secrets. A word of longNames may continue ("token_ttl"), a word of shortNames may not.
+// Names of secrets. A word in longNames may continue ("token_ttl"). A word in shortNames must not continue.
 const (
 	longNames = `password|passwd|passphrase|passcode|secret|token|credential|cookie|key[_-]?data|` +
 		`(?:api|access|account|private|client|shared|signing|encryption)[_-]?key`
@@ -116,25 +116,25 @@ const (
 )
 
 var (
-	// namedHead matches a name and the separator before the value. Kubernetes variables and nested objects have the value
-	// in a separate field. YAML may have a tag, and the value on the next line.
+	// namedHead matches a name and the separator before the value. In Kubernetes variables and nested objects, the
+	// value is in a separate field. In YAML, there may be a tag, and the value may be on the next line.
 	namedHead = regexp.MustCompile(`(?i)([\w./-]*(?:(?:` + longNames + `)[\w-]*|(?:` + shortNames + `)\b))` +
 		`((?:\\*["']?\s*[,:=]?\s*\\*["']?(?:value|plain|plaintext|text|data)\\*["']?\s*[:=]\s*|` +
 		`\\*["']?\s*(?:[:=]+>?|->)\s*)\\*(?:!!(?:str|binary|int|float)\s+)?(?:[|>][+-]?\s+)?|\s+)`)
-	// valueFirst matches a variable whose value precedes its name, in JSON or YAML.
+	// valueFirst matches a variable whose value comes before its name, in JSON or YAML.
 	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\"(?:[^"\\]|\\\\.|\\[^"\\])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s,"'{}\[\]]|,[^\s"'])+)` +
 		`(\s*,?\s*\\*["']?name\\*["']?\s*[:=]\s*\\*["']?)([\w.-]+)`)
-	// nextName matches the name of the next secret, if the previous secret has an empty value.
+	// nextName matches the name of the next secret if the value of the previous secret is empty.
 	nextName  = regexp.MustCompile(`(?i)^[\w.-]*(?:(?:` + longNames + `)[\w-]*|` + shortNames + `)[:=](?:\s|$)`)
 	ownName   = regexp.MustCompile(`(?i)(?:` + longNames + `)|(?:` + shortNames + `)$`)
 	longName  = regexp.MustCompile(`(?i)` + longNames)
 	otherName = regexp.MustCompile(`(?i)(?:by|com|sur|tres|under|over)pass$|syncookie`)
 )
 
-// NamesSecret reports whether a field, variable or key with that name has a secret value.
+// NamesSecret reports whether a field, variable or key with this name has a secret value.
 func NamesSecret(name string) bool { return ownName.MatchString(name) && !otherName.MatchString(name) }
 
-// withoutValuesFirst removes the values of variables whose name follows the value.
+// withoutValuesFirst removes the values of variables if the name comes after the value.
 func withoutValuesFirst(line string) string {
 	return valueFirst.ReplaceAllStringFunc(line, func(found string) string {
 		m := valueFirst.FindStringSubmatch(found)
@@ -145,12 +145,12 @@ func withoutValuesFirst(line string) string {
 	})
 }
 
-// maxJudged is how much of a value is examined to decide whether it is a secret. Without this limit, an endless value
-// would be reread after each name in it.
+// maxJudged is the maximum number of bytes of a value that are examined to decide whether it is a secret. Without
+// this limit, an endless value would be read again for each name that it contains.
 const maxJudged = 300
 
-// withoutNamed removes the text after the name of a secret. It examines each name separately, because the text after a
-// name may be the next name.
+// withoutNamed removes the text that follows the name of a secret. It examines each name separately, because the text
+// after a name might be the next name.
 func withoutNamed(line string) string {
 	var b strings.Builder
 	before := byte(' ')
@@ -177,7 +177,7 @@ func withoutNamed(line string) string {
 	}
 }
 
-// endOfValue returns the end of a value: after its quotes or brackets, or before the next blank.
+// endOfValue returns the end of a value. The value ends after its quotes or brackets, or before the next blank.
 func endOfValue(text string) int {
 	after := func(start int, end string) int {
 		if i := strings.Index(text[start:], end); i >= 0 {
@@ -207,7 +207,7 @@ func endOfValue(text string) int {
 	return len(text)
 }
 
-// endOfBrackets returns the end of an array or object: after the closing bracket, outside quotes.
+// endOfBrackets returns the end of an array or object. It ends after the closing bracket that is outside quotes.
 func endOfBrackets(text string) int {
 	depth, quoted := 0, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -230,25 +230,26 @@ func endOfBrackets(text string) int {
 	return len(text)
 }
 
-// goList matches the values of a header as Go prints them.
+// goList matches a header's values in the form in which Go prints them.
 var goList = regexp.MustCompile(`^\[\]\w*\{`)
 
-// isResource reports whether a text begins with the name of a Secret as Kubernetes logs it, which is not
-// confidential.
+// isResource reports whether a text begins with a Secret's name in the form in which Kubernetes logs it.
+// The name is not confidential.
 var isResource = regexp.MustCompile(`^secrets? "[a-z0-9.-]+" (?:not found|is forbidden)`).MatchString
 
-// isPath reports whether a name is a file or URL path that the following text describes: "open /run/token: no such
-// file". A JSON key may contain a slash.
+// isPath reports whether a name is a file path or URL path, and the text after it describes that path: "open
+// /run/token: no such file". A JSON key may contain a slash.
 func isPath(name, between string, before byte) bool {
 	quoted := before == '"' || before == '\''
 	return strings.Contains(name, "/") && (name[0] == '/' || !quoted) &&
 		strings.HasPrefix(strings.TrimLeft(between, `\"' `), ":")
 }
 
-// isSwitch reports whether a value is a boolean: automountServiceAccountToken: false.
+// isSwitch reports whether a value is a boolean, as in automountServiceAccountToken: false.
 var isSwitch = regexp.MustCompile(`^\\*["']?(?:true|false)\\*["']?[,;}\]]*$`).MatchString
 
-// isSecret reports whether a value belongs to the name before it, and is not just the next word of a sentence.
+// isSecret reports whether a value belongs to the name before it. It returns false if the value is
+// just the next word of a sentence.
 func isSecret(name, between, value string) bool {
 	lower := strings.ToLower(name)
 	if otherName.MatchString(name) || isSwitch(value) {

@@ -13,22 +13,22 @@ import (
 // RequestType is the kind of a line from the client.
 type RequestType string
 
-// The closed list of requests.
+// All request types.
 const (
 	RequestPlan   RequestType = "plan"   // answer this plan
 	RequestCall   RequestType = "call"   // run this tool
 	RequestStop   RequestType = "stop"   // end the plan or the call with this ID now
-	RequestTyped  RequestType = "typed"  // typed input for the call with this ID, or a new size of its terminal
-	RequestResume RequestType = "resume" // repeat the events from number Seq on
-	RequestBeat   RequestType = "beat"   // the client is still there
-	RequestEnd    RequestType = "end"    // exit once the running request is answered
+	RequestTyped  RequestType = "typed"  // typed input, or a new terminal size, for the call with this ID
+	RequestResume RequestType = "resume" // repeat the events starting at number Seq
+	RequestBeat   RequestType = "beat"   // the client is still connected
+	RequestEnd    RequestType = "end"    // exit as soon as the running request is answered
 )
 
 // Request is one line from the client to the probe.
 type Request struct {
 	Type RequestType `json:"type"`
-	// ID identifies a plan or a call, and increases. A client that is not sure whether a request arrived repeats it with
-	// the same ID. The probe answers it once. 0 = always new.
+	// ID identifies a plan or a call. IDs increase. If a client is not sure whether a request arrived, it repeats the
+	// request with the same ID. The probe answers that request only once. A request with ID 0 is always new.
 	ID    int64  `json:"id,omitempty"`
 	Plan  *Plan  `json:"plan,omitempty"`
 	Call  *Call  `json:"call,omitempty"`
@@ -37,20 +37,20 @@ type Request struct {
 	Seq   int64  `json:"seq,omitempty"`
 }
 
-// Session timing. Both sides send beats, so that each side notices a dead connection.
+// Session timing. Both sides send beats so that each side notices a dead connection.
 const (
 	BeatEvery = 5 * time.Second
-	Silence   = 30 * time.Second // without a request from the client for this long, the probe exits
-	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
+	Silence   = 30 * time.Second // the probe exits if it gets no request from the client for this long
+	maxPlan   = 16 << 20         // maximum size of one request line in bytes: a mesh of 5,000 nodes needs 4 MB
 )
 
-// remembered is how many bytes of events a session can repeat.
+// remembered is the maximum number of bytes of events that a session can repeat.
 const remembered = 4 << 20
 
-// ErrStopped is why a plan or call ended: the client stopped it.
+// ErrStopped is the reason why a plan or call ended if the client stopped it.
 var ErrStopped = errors.New("stopped")
 
-// current is the running plan or call.
+// current is the plan or call that is running.
 type current struct {
 	id    int64
 	stop  context.CancelCauseFunc
@@ -62,28 +62,28 @@ type current struct {
 // waiting is a plan or a call in the queue.
 type waiting struct {
 	Request
-	stopped bool // stopped before it began
+	stopped bool // stopped before it started
 }
 
 // session is the probe's side of a session with a client.
 type session struct {
 	*Runner
 	enc    *Encoder
-	own    chan Event // events that belong to no request
-	repeat chan int64 // event numbers from which to repeat
+	own    chan Event // events that do not belong to a request
+	repeat chan int64 // event numbers at which to start repeating
 	queue  []waiting
-	last   int64    // highest ID of a request so far
+	last   int64    // highest request ID so far
 	now    *current // nil = nothing is running
 	heard  bool     // the client has sent a request
-	ending bool     // finish the running request and the queue, and accept nothing else
+	ending bool     // finish the running request and the queue, but accept nothing else
 }
 
-// maxOwn is the maximum number of queued events without a request.
+// maxOwn is the maximum number of queued events that do not belong to a request.
 const maxOwn = 16
 
-// Serve reads requests from in and answers them on out until the client ends the session, in is closed, the client is
-// silent for 30 seconds, or ctx ends. If the client is lost, a running plan continues, for readers of the container's
-// log, and a call is stopped. The error is a write error, or nil.
+// Serve reads requests from in and writes the answers to out. It returns if the client ends the session, in is
+// closed, the client is silent for 30 seconds, or ctx ends. If the client is lost, a running plan continues, for
+// readers of the container's log. A running call is stopped. The error is a write error, or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
@@ -91,7 +91,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	written := Async(func() error {
-		defer cancel() // without beats the client abandons the session
+		defer cancel() // without beats, the client abandons the session
 		s.writeOwn(quit)
 		return nil
 	})
@@ -139,7 +139,8 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 		case <-ended:
 			s.now = nil
 		case <-beat.C:
-			// Write no beat before the client has attached: the client would miss it. One queued beat is enough.
+			// Do not write a beat before the client has attached, because the client would miss it.
+			// One queued beat is enough.
 			if s.heard && len(s.own) == 0 {
 				s.say(Event{Type: EventBeat})
 			}
@@ -149,15 +150,15 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 			s.log("no request from the client for " + Silence.String() + ", exiting")
 		case <-ctx.Done():
 			if s.now != nil {
-				<-s.now.ended // checks and tools honour ctx, and the runner's grace bounds the rest
+				<-s.now.ended // checks and tools honour ctx, and the runner's grace limits the remaining time
 				s.now = nil
 			}
 		}
 	}
 }
 
-// clientLost ends the session after the running and queued plans, because a client may read their answers from the
-// container's log. Calls serve only the client, so clientLost stops or drops them.
+// clientLost ends the session after the running plan and the queued plans. A client may still read their answers
+// from the container's log. Calls are useful only to a connected client, so clientLost stops or drops them.
 func (s *session) clientLost() {
 	s.ending = true
 	s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
@@ -170,7 +171,7 @@ func (s *session) log(text string) { s.say(Event{Type: EventLog, Text: text}) }
 
 func (s *session) crashed(err error) { s.log("the probe " + err.Error()) }
 
-// say queues an event that belongs to no request, or drops it if the queue is full.
+// say queues an event that does not belong to a request. If the queue is full, it drops the event.
 func (s *session) say(ev Event) {
 	select {
 	case s.own <- ev:
@@ -178,9 +179,9 @@ func (s *session) say(ev Event) {
 	}
 }
 
-// writeOwn writes the events that belong to no request, and repeats events, until quit. A write may block for long, for
-// example while the user reads a pager. So it runs on a separate goroutine, and the session still reads the client's
-// requests and beats.
+// writeOwn writes the events that do not belong to a request, and repeats events, until quit. A write may block for a
+// long time, for example while the user reads a pager. It therefore runs on a separate goroutine, and the session can
+// still read the client's requests and beats.
 func (s *session) writeOwn(quit <-chan struct{}) {
 	for {
 		select {
@@ -197,7 +198,7 @@ func (s *session) writeOwn(quit <-chan struct{}) {
 	}
 }
 
-// handle acts on a request at once, or queues a plan or a call.
+// handle acts on a request immediately, or queues a plan or a call.
 func (s *session) handle(req Request) {
 	forNow := s.now != nil && s.now.id == req.ID
 	switch {
@@ -263,7 +264,7 @@ func (s *session) begin(ctx context.Context) {
 			}
 			return nil
 		})
-		if crash != nil { // the client reports the checks without an answer
+		if crash != nil { // the client reports the checks that have no answer
 			s.crashed(crash)
 			s.enc.Encode(Event{Type: EventEnd, End: &End{Counts: Counts{}}})
 		}
@@ -276,7 +277,7 @@ func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log fu
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {
-		if len(lines.Bytes()) == 0 { // ends a partial line of a lost connection
+		if len(lines.Bytes()) == 0 { // ends a partial line from a lost connection
 			continue
 		}
 		var req Request

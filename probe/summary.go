@@ -11,15 +11,15 @@ import (
 const maxSummary = 4096
 
 // Summary is a short answer to a plan: the worst status of each check. It fits into a container's termination message,
-// so one watch of the pods delivers the answers of many nodes.
+// so a single watch of the pods delivers the answers of many nodes.
 type Summary struct {
-	V      int               `json:"v"`      // wire version
-	Run    string            `json:"run"`    // of the plan
+	V      int               `json:"v"`      // version of the wire format
+	Run    string            `json:"run"`    // the plan's run ID
 	Checks map[string]Status `json:"checks"` // by ID
-	Log    int               `json:"log"`    // number of log events, which only the full answer contains
+	Log    int               `json:"log"`    // number of log events, which are only in the full answer
 }
 
-// Summarize adds an event of the answer.
+// Summarize adds an event from the answer.
 func (s *Summary) Summarize(ev Event) {
 	switch {
 	case ev.Type == EventLog:
@@ -32,8 +32,8 @@ func (s *Summary) Summarize(ev Event) {
 	}
 }
 
-// ReadSummary reads a probe's summary of its answer to a plan. It returns an error if the text does not fit the plan:
-// another process on the node may have written it.
+// ReadSummary reads a probe's summary of its answer to a plan. It returns an error if the text does not match the
+// plan, because another process on the node may have written it.
 func ReadSummary(text string, plan Plan) (Summary, error) {
 	var s Summary
 	if len(text) > maxSummary {
@@ -61,8 +61,8 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	return s, nil
 }
 
-// Well reports whether the full answer is unnecessary: every check is ok, info or skipped, and the probe has no log
-// events.
+// Well reports whether the full answer is unnecessary. This is true if every check is ok, info or skipped, and the
+// probe has no log events.
 func (s Summary) Well() bool {
 	for _, status := range s.Checks {
 		if status != OK && status != Info && status != Skip {
@@ -72,7 +72,7 @@ func (s Summary) Well() bool {
 	return s.Log == 0
 }
 
-// Events returns the events of an answer that was read only as a summary.
+// Events returns the events of an answer for which only the summary was read.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
 	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Method: plan.Method,

@@ -10,50 +10,52 @@ import (
 	"unicode/utf8"
 )
 
-// A Tool is a command that a user types in a session. It takes arguments, writes text as it runs, and returns a
-// result. Like a check it is a value.
+// A Tool is a command that a user types in a session. It takes arguments, writes text while it runs, and
+// returns a result. Like a Check, it is a plain value.
 type Tool struct {
 	Name  string // the command to type: "ping", "route"
-	Usage string // its arguments in one line: "[-c COUNT] ADDRESS"
+	Usage string // its arguments on one line: "[-c COUNT] ADDRESS"
 	Short string // short description
-	Doc   string // more text for 'help NAME': options, examples, what it touches
-	// Check reports the user's mistake in the arguments, in one line. It has no side effects: the client calls it before
-	// it sends the call.
+	Doc   string // more text for 'help NAME': options, examples and what it touches
+	// Check validates the arguments. It describes the user's mistake in one line. It has no side effects: the client
+	// calls it before it sends the call.
 	Check func(args []string) error
-	// Parse returns the function for these arguments, or the user's mistake. Parse is nil in the client, see By.
+	// Parse returns a function that runs the tool with these arguments, or the user's mistake.
+	// Parse is nil in the client, see By.
 	Parse func(args []string) (ToolFunc, error)
-	// Reads reports whether the running tool reads the user's input.
+	// Reads reports whether the tool reads the user's input while it runs.
 	Reads bool
-	// Endless reports whether the tool with these valid arguments runs until it is stopped; nil = it always ends on its
-	// own.
+	// Endless reports whether the tool runs until it is stopped if it gets these valid arguments. If Endless is nil,
+	// the tool always ends on its own.
 	Endless func(args []string) bool
 }
 
-// By returns the tool with the function that runs it on the node.
+// By returns the tool together with the function that runs it on the node.
 func (t *Tool) By(parse func(args []string) (ToolFunc, error)) *Tool {
 	out := *t
 	out.Parse = parse
 	return &out
 }
 
-// ToolFunc runs a tool with its arguments. The result's status is the outcome: ok, fail if the target is bad (for
-// example, it does not answer), skip and unknown as with a check.
+// ToolFunc runs a tool with its arguments. The result's status is the outcome. It is ok, fail if the target is
+// bad (for example, does not answer), or skip and unknown as for a check.
 type ToolFunc func(ctx context.Context, j *Job) Result
 
-// Job is what a running tool may use.
+// Job holds everything that a running tool may use.
 type Job struct {
 	Host *Host
 	Out  io.Writer // output for the user, in pieces of any size
-	In   io.Reader // what the user types; closed with the session
-	// Size is the initial size of the user's terminal; Sizes reports each change.
+	In   io.Reader // what the user types; closed when the session ends
+	// Size is the initial size of the user's terminal. Sizes reports each change.
 	Size  Size
 	Sizes *Sizes
 	// Hosts maps names to the addresses that the client resolved.
 	Hosts map[string][]netip.Addr
 }
 
-// Sizes is the current size of a terminal, which changes while a tool runs. A change precedes the input after it: if a
-// tool calls Take before it forwards input, it never forwards a key too early. NewSizes creates Sizes.
+// Sizes holds the current size of a terminal, which can change while a tool runs. A change arrives before the input
+// that follows it. If a tool calls Take before it forwards input, it never forwards a key too early. NewSizes creates
+// Sizes.
 type Sizes struct {
 	Changed chan struct{} // holds one element if there may be a new size
 	mu      sync.Mutex
@@ -71,11 +73,11 @@ func (s *Sizes) Put(now Size) {
 	s.now, s.fresh = now, true
 	select {
 	case s.Changed <- struct{}{}:
-	default: // the last change was not read yet
+	default: // the last change has not been read yet
 	}
 }
 
-// Take passes a changed size to set, and returns after set has returned.
+// Take passes a changed size to set, and waits until set returns.
 func (s *Sizes) Take(set func(Size)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +87,7 @@ func (s *Sizes) Take(set func(Size)) {
 	s.fresh = false
 }
 
-// Size is the size of a terminal in characters; zero = no terminal.
+// Size is the size of a terminal in characters. Zero means that there is no terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
@@ -96,19 +98,20 @@ type Call struct {
 	Tool string   `json:"tool"`
 	Args []string `json:"args,omitempty"`
 	Size Size     `json:"size,omitzero"` // size of the user's terminal, if any
-	// From is the workload pod (a KindLocal target) in whose network namespace the tool runs; nil = the node.
+	// From is the workload pod (a KindLocal target) in whose network namespace the tool runs. nil
+	// means the node's namespace.
 	From *Target `json:"from,omitempty"`
-	// Key seals the output, see Seal.
+	// Key encrypts the output, see Seal.
 	Key []byte `json:"key,omitempty"`
-	// Hosts are the addresses of arguments that the client can resolve, such as the names of nodes. The node may have
-	// no DNS that resolves them.
+	// Hosts maps arguments that the client can resolve, such as node names, to their addresses. The node might not
+	// have a DNS server that resolves them.
 	Hosts map[string][]netip.Addr `json:"hosts,omitempty"`
 }
 
 // toolOutput turns a tool's output into events.
 type toolOutput struct {
 	emit   func(Event)
-	atOnce bool // send at once: a user types and waits for the echo
+	atOnce bool // send immediately, because the user types and waits for the echo
 
 	mu    sync.Mutex
 	kept  []byte
@@ -116,10 +119,10 @@ type toolOutput struct {
 }
 
 const (
-	// piece is how many bytes of a tool's output one event holds. A control character has six bytes in JSON, and a line
-	// must not exceed MaxLine.
+	// piece is the maximum number of bytes of a tool's output in one event. A control character takes six bytes in
+	// JSON, and a line must not exceed MaxLine.
 	piece = 640
-	// collecting is how long output waits for more output, because tables are written cell by cell.
+	// collecting is the time for which output waits for more output, because tools write tables cell by cell.
 	collecting = 50 * time.Millisecond
 )
 
@@ -174,8 +177,8 @@ func (s *toolOutput) say(b []byte) {
 	}
 }
 
-// whole returns the length of a text without an incomplete character at its end. For output that is not text, it
-// returns the full length.
+// whole returns the length of a text, not counting an incomplete character at its end. If the output is not
+// text, it returns the full length.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -188,7 +191,7 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// inbox forwards typed input to a tool that may read late or never.
+// inbox forwards typed input to a tool that may read it late or never.
 type inbox struct {
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -196,7 +199,7 @@ type inbox struct {
 	closed bool
 }
 
-// maxTyped bounds the input that waits for a tool that does not read.
+// maxTyped limits the amount of input that waits for a tool that does not read.
 const maxTyped = 1 << 20
 
 func newInbox() *inbox {
@@ -205,7 +208,7 @@ func newInbox() *inbox {
 	return i
 }
 
-// put adds bytes. It returns false if they do not fit.
+// put adds bytes. It returns false if there is not enough space for them.
 func (i *inbox) put(b []byte) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks a text into lines of at most width bytes. It breaks at spaces. It breaks a word only if that is longer
-// than a line.
+// Wrap breaks a text into lines of at most width bytes. It breaks lines at spaces. It splits a word only if the word
+// is longer than a line.
 func Wrap(text string, width int) []string {
 	var out []string
 	line := ""

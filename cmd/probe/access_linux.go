@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// capabilities are the capabilities that checks can use (linux/capability.h).
+// capabilities lists the Linux capabilities that checks can use (linux/capability.h).
 var capabilities = []struct {
 	bit  uint
 	name string
@@ -16,7 +16,7 @@ var capabilities = []struct {
 	{38, "PERFMON"}, {39, "BPF"},
 }
 
-// held lists the access that this process really has, possibly less than the client requested.
+// held lists the access that this process actually has. It may be less than the client requested.
 func held() []string {
 	out := []string{fmt.Sprintf("uid %d", os.Getuid())}
 	status, err := os.ReadFile("/proc/self/status")
@@ -38,7 +38,7 @@ func held() []string {
 			}
 		}
 	}
-	// In a separate PID namespace this program is process 1.
+	// If this program runs in its own PID namespace, it is process 1.
 	if os.Getpid() != 1 {
 		out = append(out, "host processes")
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// held lists the access of this process, which only Linux reports.
+// held lists the access that this process has. Only Linux reports it.
 func held() []string { return nil }

@@ -1,5 +1,5 @@
-// Command probe is the part of calico-probe that runs on a node. It inspects the node directly, changes nothing there,
-// and writes what it found to stdout. You can also run it by hand on a node.
+// Command probe is the part of calico-probe that runs on a node. It inspects the node directly and writes its findings
+// to stdout. It does not change the node. You can also run it by hand on a node.
 //
 //	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--method METHOD] [--life DURATION] [--not-after TIME] [--unlink]
 //	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text | --plugin]
@@ -19,14 +19,15 @@
 //	{"type":"end"}
 //
 // The answer to a plan is a start event, any number of results, and an end event. The answer to a tool call is a start
-// event, the tool's output in out events, and an end event with the outcome. The probe handles requests in the order of
-// arrival, one at a time. IDs increase. A client that lost its connection repeats its requests, so the probe ignores an
-// ID that is not higher than all earlier IDs. A request without an ID, or with 0, is always new.
+// event, the tool's output in out events, and an end event with the outcome. The probe handles requests one at a time,
+// in the order in which they arrive. IDs increase. A client that lost its connection repeats its requests. The probe
+// therefore ignores an ID that is not higher than all earlier IDs. A request without an ID, or with ID 0, is always
+// treated as new.
 //
-// stop ends the request with that ID, even before the request begins. The probe still sends the results so far, and the
-// end event has "stopped":true. typed is for the running call with that ID: bytes for its input (base64), the new size
-// of its terminal, or both. For any other ID, typed is dropped. end makes the probe finish its requests and exit.
-// Events:
+// stop ends the request with that ID, even if the request has not started yet. The probe still sends the results that
+// it has, and the end event has "stopped":true. typed belongs to the running call with that ID. It contains input bytes
+// (base64), the new size of the terminal, or both. If the ID belongs to any other request, the probe drops typed. After
+// end, the probe finishes its requests and exits. Events:
 //
 //	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","node":"worker-3","way":"ssh","id":1,"time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
@@ -40,38 +41,39 @@
 //	{"seq":8,"type":"end","end":{"results":0,"counts":{},"elapsed_ns":90000,"outcome":{"check":"ping","status":"ok","saw":"..."}}}
 //	{"seq":6,"type":"resume"}
 //
-// Every event is one line of less than 4096 bytes, written with one write. seq counts from 0 without gaps over the life
-// of the process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines
-// included: text, or data (base64) if the bytes are not text.
+// Every event is one line of less than 4096 bytes, written with a single write. seq starts at 0 and has no gaps while
+// the process runs, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output,
+// including newlines. It has text, or data (base64) if the bytes are not text.
 //
-// If the call has a key (32 bytes, base64, new for each call), every piece is sealed: data is a nonce of 12 bytes, the
-// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read a tool's output. Output
-// is plain without a key, and from a probe that does not support keys. Results of a plan are always plain.
+// If the call has a key (32 bytes, base64, new for each call), every piece is sealed. Its data then consists of a
+// 12-byte nonce, the output encrypted with AES-256-GCM, and the 16-byte tag. Therefore, people who can read a
+// container's log cannot read a tool's output. Output is not encrypted if the call has no key or the probe does not
+// support keys. The results of a plan are never encrypted.
 //
-// A stream without an end event is incomplete. The answer to a plan without checks is a start event that lists the
-// tools ("tools"). A probe that lists no tools is older than the tools and accepts no calls. A start event has the ID
-// of the request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an
+// A stream without an end event is incomplete. If a plan has no checks, the answer is a start event that lists the
+// tools ("tools"). A probe that lists no tools predates tools and does not accept calls. A start event has the ID of
+// the request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an
 // existing field changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
 //
-// A client rejects longer lines. It accepts at most 20,000 events or 8 MiB of memory in the answer to one request,
-// without a tool's output. It drops results of unrequested checks. An answer with unrequested results, or without a
-// requested check, is incomplete.
+// A client rejects longer lines. For each request, it accepts at most 20,000 events or 8 MiB of memory. A tool's
+// output does not count. It drops results of checks that it did not request. An answer is incomplete if it has such
+// results, or if a requested check is missing.
 //
-// If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection. It
-// ends a possibly unfinished line. With resume, it requests all events from number seq on. It repeats every request
-// without an end event. The resume event is not numbered: its seq is the number of the next event. The probe keeps the
-// last 4 MiB of its events. If the requested events are no longer kept, seq is higher than requested, and older
-// requests may never get an end event.
+// If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection.
+// First, it ends a line that may be unfinished. With resume, it requests all events starting at number seq. It repeats
+// every request that has no end event. The resume event is not numbered: its seq is the number of the next event. The
+// probe keeps the last 4 MiB of its events. If the probe no longer has the requested events, seq is higher than
+// requested. Older requests might then never get an end event.
 //
-// The probe exits when stdin is closed, on the request end, after 30 seconds without a request, or after --life. A lost
-// connection to a container may leave stdin open. If the client is gone, the probe finishes a running plan and stops a
-// call. Clients send a beat every 5 seconds.
+// The probe exits if stdin is closed, after the request end, after 30 seconds without a request, or after --life. When
+// the connection to a container is lost, stdin may stay open. If the client is gone, the probe finishes a running plan
+// but stops a running call. Clients send a beat every 5 seconds.
 //
 // # Exit codes
 //
-// 0: every request was answered, whatever the results. 1: a request could not be answered. 2: wrong arguments. With
-// --plugin, probe uses the exit codes of node-problem-detector's custom plugins: 0: nothing is broken. 1: a check
-// failed. 2: unknown, or wrong arguments.
+// 0: the probe answered every request, whatever the results. 1: the probe could not answer a request. 2: invalid
+// arguments. With --plugin, the probe uses the exit codes of node-problem-detector's custom plugins: 0: the checks
+// found no fault. 1: a check failed. 2: the result is unknown, or the arguments are invalid.
 package main
 
 import (
@@ -125,7 +127,7 @@ const usage = `The part of calico-probe that runs on a node. It changes nothing.
   probe VERB --help                    list a verb's flags
 `
 
-// usageError is bad input: one line, exit code 2.
+// usageError reports invalid input. It is printed as one line, and the exit code is 2.
 type usageError struct{ error }
 
 func command(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
@@ -146,7 +148,7 @@ func command(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	return usageError{fmt.Errorf("unknown verb %q; use run, session or version", args[0])}
 }
 
-// options are the flags of both verbs.
+// options holds the flags that both verbs share.
 type options struct {
 	*flag.FlagSet
 	root, only, proc, node *string
@@ -193,7 +195,7 @@ func (o options) runner() *probe.Runner {
 	}
 }
 
-// session answers plans and calls until the client is gone or --life has passed.
+// session answers plans and calls until the client disconnects or --life has passed.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
 	o.String("method", "", "the access method; shown in the process list")
@@ -232,9 +234,9 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	return o.runner().Serve(ctx, in, out)
 }
 
-// guarded calls abandon if a session does not end after its client is gone or --life has passed. If the reader is gone
-// or the runtime is frozen, a write blocks, and the session cannot end. A client that still sends requests is alive,
-// even if it does not read output.
+// guarded calls abandon if a session does not end after the client has disconnected or --life has passed. If the
+// client no longer reads, or the runtime is frozen, a write blocks and the session cannot end. A client that still
+// sends requests counts as alive, even if it does not read the output.
 func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (io.Reader, io.Writer, func()) {
 	over := time.AfterFunc(life+blocked, abandon)
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
@@ -245,8 +247,8 @@ func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (i
 // uploadPrefix is the prefix of the folder that the client creates for this program.
 const uploadPrefix = "calico-probe-"
 
-// removeSelf removes this program from the node at once, so nothing is left behind after any exit. The kernel keeps the
-// file while the program runs, and can start it again inside pods.
+// removeSelf removes this program's file from the node immediately, so no exit can leave it behind. The kernel keeps
+// the file's data while the program runs, and can start the program again inside pods.
 func removeSelf() error {
 	file, err := os.Executable()
 	if err != nil {
@@ -264,10 +266,10 @@ func removeSelf() error {
 	return nil
 }
 
-// blocked is how long a session with a blocked write may overrun its end.
+// blocked is the maximum time that a session with a blocked write may run past its end.
 const blocked = 2 * time.Second
 
-// parting is how long a tool's processes may take to exit once the output is blocked.
+// parting is the maximum time that a tool's processes have to exit after the output is blocked.
 const parting = time.Second
 
 // writeWatcher reports each successful write.
@@ -298,7 +300,7 @@ func (l readWatcher) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// run answers a plan once. Without a plan, run runs the checks that need no targets.
+// run answers a plan once. If it gets no plan, it runs the checks that need no targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
 	want := o.String("checks", "", "run only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")
@@ -351,7 +353,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return os.WriteFile(*summary, b, 0o600)
 }
 
-// planOf returns the given plan, or a plan of the selected checks.
+// planOf returns the given plan, or creates a plan from the selected checks.
 func planOf(given []string, want string) (probe.Plan, error) {
 	plan := probe.Plan{Method: "hand"}
 	if len(given) > 0 {

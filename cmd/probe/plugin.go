@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Exit codes of 'probe run --plugin', as node-problem-detector defines them for custom plugins.
+// Exit codes of 'probe run --plugin'. node-problem-detector defines them for custom plugins.
 const (
 	pluginOK      = 0
 	pluginFault   = 1
@@ -20,8 +20,8 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// A plugin reduces a whole run to one line that begins with the failed checks. By default node-problem-detector keeps
-// 80 bytes of a plugin's message.
+// A plugin reduces a whole run to one line. The line starts with the failed checks. By default node-problem-detector
+// keeps 80 bytes of a plugin's message.
 type plugin struct {
 	broken, unknown []string // in the form "CHECK: OBSERVATION"
 	well, warned    int
@@ -49,7 +49,7 @@ func (p *plugin) add(ev probe.Event) {
 	}
 }
 
-// end writes the line. It returns an exit if the node is unhealthy or its health is unknown.
+// end writes the line. It returns an exit error if the node is unhealthy or its health is unknown.
 func (p *plugin) end(out io.Writer) error {
 	code, line := pluginOK, fmt.Sprintf("%d ok, %d warnings", p.well, p.warned)
 	switch {

@@ -1,5 +1,5 @@
-// Package arp finds duplicate addresses: Who broadcasts ARP requests on a link and returns every answer for an
-// address. The kernel's own table keeps only one.
+// Package arp finds duplicate addresses. Who broadcasts ARP requests on a link and returns every answer for an
+// address. The kernel's own table keeps only one answer.
 package arp
 
 import (
@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetLen is an ARP packet of Ethernet and IPv4.
+// packetLen is the length of an ARP packet for Ethernet and IPv4.
 const packetLen = 28
 
-// Who broadcasts two requests for each address on a link, the node's own and those of others. It returns the MACs that
-// answer. It listens until the context ends, or until the others have answered and a second machine that is ten times
-// slower would have answered too. The requests have no sender address (RFC 5227, section 2.1.1), so no ARP table
-// changes. It needs NET_RAW.
+// Who broadcasts two requests for each address on a link. The addresses are the node's own and those of other
+// machines. It returns the MACs that answer. It listens until the context ends. It stops earlier if the other machines
+// have answered, and a second machine that is ten times slower would also have answered. The requests contain no
+// sender address (RFC 5227, section 2.1.1), so they change no ARP tables. Who needs NET_RAW.
 func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []netip.Addr,
 ) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
@@ -59,7 +59,7 @@ func Who(ctx context.Context, link *net.Interface, own netip.Addr, others []neti
 	return out, nil
 }
 
-// minWait is how long each round of requests waits at least for a second answer.
+// minWait is the minimum time that each round of requests waits for a second answer.
 const minWait = 50 * time.Millisecond
 
 // request returns an ARP request for an address.
@@ -69,8 +69,8 @@ func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear collects the answers to one round of requests. It ends at the given time. It ends earlier if all others
-// have answered: after ten times the delay of the slowest answer.
+// hear collects the answers to one round of requests. It ends at the given time at the latest. If all other
+// machines have answered, it ends after ten times the delay of the slowest answer.
 func hear(file *os.File, until time.Time, own netip.Addr, others []netip.Addr, into map[netip.Addr][]string) error {
 	began, silent := time.Now(), slices.Clone(others)
 	b := make([]byte, 128)
@@ -104,10 +104,10 @@ func hear(file *os.File, until time.Time, own netip.Addr, others []netip.Addr, i
 	}
 }
 
-// maxAnswers bounds the answers kept for one address, because every machine on the link can answer.
+// maxAnswers limits the answers that are kept for one address, because every machine on the link can answer.
 const maxAnswers = 8
 
-// answer returns the address and MAC of an ARP reply. It returns false for any other packet.
+// answer returns the address and MAC from an ARP reply. It returns false for any other packet.
 func answer(b []byte) (netip.Addr, string, bool) {
 	const reply = 2
 	if len(b) < packetLen || binary.BigEndian.Uint16(b[6:]) != reply || b[4] != 6 || b[5] != 4 {

@@ -1,10 +1,10 @@
-// Package autodetect replays how calico-node picks the node's address, with the rules of the Calico version in use.
-// Node.Detect is its entry point:
+// Package autodetect determines which address calico-node picks for the node. It follows the rules of the Calico
+// version in use. Node.Detect is its entry point:
 //
 //	interfaces and InternalIPs of a Node, a method → Detect → a Choice: interface and address
 //
-// It reads nothing itself. Source: node/pkg/lifecycle/startup/autodetection in projectcalico/calico, and pkg/startup in
-// projectcalico/node before v3.20.
+// The package does not read anything from the node. Source: node/pkg/lifecycle/startup/autodetection in
+// projectcalico/calico, and pkg/startup in projectcalico/node before v3.20.
 package autodetect
 
 import (
@@ -21,17 +21,17 @@ import (
 type Interface struct {
 	Index int
 	Name  string
-	Kind  string // "bridge", "veth", "device", ... as the kernel calls it
+	Kind  string // "bridge", "veth", "device", ... as in the kernel
 	Addrs []netip.Prefix
 }
 
-// Node is the input of a detection.
+// Node holds the input for a detection.
 type Node struct {
 	Interfaces []Interface
 	Internal   []netip.Addr // the Kubernetes Node's InternalIPs
-	Version    string       // Calico version: "v3.24.1"; an unparsable version counts as the newest
-	// Reach returns the source address of a family that the kernel uses for a destination. The destination is an address,
-	// or a name to resolve.
+	Version    string       // Calico version: "v3.24.1"; a version that cannot be parsed counts as the newest
+	// Reach returns the source address that the kernel uses for a destination in an address family. The destination is
+	// an address, or a name to resolve.
 	Reach func(destination string, family int) (netip.Addr, error)
 }
 
@@ -52,15 +52,15 @@ func (c Choice) String() string {
 // errNoAddress reports that a method finds no address.
 var errNoAddress = errors.New("finds no address")
 
-// ErrMethod reports an unknown method. calico-node exits on it.
+// ErrMethod reports an unknown method. calico-node exits if it gets one.
 var ErrMethod = errors.New("is not an autodetection method")
 
 // First is calico-node's default method.
 const First = "first-found"
 
-// Detect picks the address of a family, 4 or 6, by a method in the form of IP_AUTODETECTION_METHOD: "first-found",
-// "can-reach=8.8.8.8", "interface=eth.*", "skip-interface=ens.*", "cidr=10.0.0.0/8" or "kubernetes-internal-ip". ""
-// means first-found.
+// Detect picks an address of the given family, 4 or 6. The method has the form of IP_AUTODETECTION_METHOD:
+// "first-found", "can-reach=8.8.8.8", "interface=eth.*", "skip-interface=ens.*", "cidr=10.0.0.0/8" or
+// "kubernetes-internal-ip". "" means first-found.
 func (n Node) Detect(method string, family int) (Choice, error) {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -88,7 +88,7 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 				continue
 			}
 			c := n.placed(a)
-			if c.Interface == "" { // Calico then has no prefix for it
+			if c.Interface == "" { // Calico then has no prefix for the address
 				return Choice{}, fmt.Errorf("%s %w: the InternalIP %s is on no local interface", method, errNoAddress, a)
 			}
 			return c, nil
@@ -98,8 +98,8 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 	return Choice{}, fmt.Errorf("%q %w", method, ErrMethod)
 }
 
-// walk returns the first address of the first interface that matches. Like calico-node it visits interfaces in reverse
-// kernel order, which is mostly newest to oldest. It ignores state and carrier.
+// walk returns the first address of the first interface that matches. Like calico-node, it visits interfaces in
+// reverse kernel order, which is mostly from newest to oldest. It ignores the state and carrier of interfaces.
 func (n Node) walk(family int, include, exclude []string, within []netip.Prefix) (Choice, error) {
 	in, err := patterns(include)
 	if err != nil {
@@ -127,7 +127,8 @@ func (n Node) walk(family int, include, exclude []string, within []netip.Prefix)
 	return Choice{}, errNoAddress
 }
 
-// patterns joins expressions like calico-node does: any of them may match, anywhere in the name unless anchored.
+// patterns joins expressions in the same way as calico-node. Any expression may match, and it may
+// match anywhere in the name unless it is anchored.
 func patterns(list []string) (*regexp.Regexp, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -139,7 +140,7 @@ func patterns(list []string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// reaching returns the source address for a destination. An interface must have that address.
+// reaching returns the source address for a destination. It returns an error if no interface has that address.
 func (n Node) reaching(destination string, family int) (Choice, error) {
 	if n.Reach == nil {
 		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not queried", destination, errNoAddress)
@@ -187,10 +188,10 @@ func familyOf(a netip.Addr) int {
 	return 6
 }
 
-// excluded lists the interfaces that first-found ignores in a version of Calico.
+// excluded lists the interfaces that first-found ignores in a given Calico version.
 func excluded(version string) []string {
 	v := parse(version)
-	// A change was released in two release lines: the current and the previous one.
+	// A change may be released in two release lines: the current line and the one before it.
 	from := func(older, newer int) bool {
 		return !v.below(3, 24, newer) || !v.below(3, 23, older) && v.below(3, 24, 0)
 	}
@@ -219,16 +220,16 @@ func excluded(version string) []string {
 	return list
 }
 
-// Since returns the first Calico version with a method, or "" if all versions have it.
+// Since returns the first Calico version that has a method, or "" if all versions have it.
 func Since(method string) string {
 	name, _, _ := strings.Cut(method, "=")
 	return map[string]string{"cidr": "v3.16", "kubernetes-internal-ip": "v3.22", "skip-interface": "v3.0"}[name]
 }
 
-// Redetects reports whether calico-node of a version repeats the detection every minute, not only at startup.
+// Redetects reports whether a calico-node version repeats the detection every minute, and not only at startup.
 func Redetects(version string) bool { return !parse(version).below(3, 16, 0) }
 
-// Knows reports whether a version supports a method.
+// Knows reports whether a Calico version supports a method.
 func Knows(version, method string) bool {
 	since := Since(method)
 	if since == "" {
@@ -244,7 +245,7 @@ func (r release) below(major, minor, patch int) bool {
 	return slices.Compare(r[:], []int{major, minor, patch}) < 0
 }
 
-// parse reads "v3.24.1" and "3.24". A version that it cannot parse counts as the newest.
+// parse reads "v3.24.1" and "3.24". If it cannot parse a version, it treats the version as the newest.
 func parse(version string) release {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
 	r := release{}

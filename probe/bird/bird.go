@@ -1,10 +1,10 @@
 // Package bird queries a BIRD routing daemon over its control socket. It parses the output of BIRD 1.6, of Calico's
-// fork of it, and of BIRD 2. Every session begins with "restrict", after which BIRD itself refuses changes.
+// BIRD fork, and of BIRD 2. Every session begins with the command "restrict". After that, BIRD itself rejects changes.
 //
 //	conn, err := bird.Talk(ctx, socket) // waits for the greeting and sends "restrict"
 //	protocols, err := conn.Protocols()  // parses "show protocols all"
 //
-// Source of the protocol: nest/cli.c and doc/reply_codes in BIRD.
+// The protocol is defined in nest/cli.c and doc/reply_codes in BIRD.
 package bird
 
 import (
@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Line is one line of a reply without its code: "1002-Mesh_10_0_0_2 BGP ..." has code 1002. A continuation line has the
-// code of the previous line.
+// Line is one line of a reply, without its code: "1002-Mesh_10_0_0_2 BGP ..." has code 1002. A continuation line has
+// the same code as the line before it.
 type Line struct {
 	Code int
 	Text string
@@ -36,29 +36,29 @@ const (
 	codeDetail     = 1006
 	codeRoute      = 1007
 	codeUptime     = 1011
-	codeErrors     = 8000 // this and above: the command failed
+	codeErrors     = 8000 // from this code on: the command failed
 	codeNoRoute    = 8001 // "Network not in table"
 )
 
-// maxReply bounds one reply: the details of a mesh of a thousand nodes take 2 MB.
+// maxReply limits the size of one reply. The details of a mesh with a thousand nodes take 2 MB.
 const maxReply = 16 << 20
 
 // ErrNotBIRD reports that the process on the socket does not speak BIRD's protocol.
 var ErrNotBIRD = errors.New("this is not BIRD")
 
-// Conn is a restricted connection to BIRD. It is for one goroutine.
+// Conn is a restricted connection to BIRD. Only one goroutine may use it.
 type Conn struct {
 	conn   net.Conn
 	in     *bufio.Reader
-	ended  func() error // the error of Talk's context
+	ended  func() error // the error from Talk's context
 	forget func() bool  // stops waiting for that context
 }
 
-// Talk waits for the greeting on a connection to the control socket, and restricts the session. When ctx ends, the
-// session ends, and a waiting call returns the error of ctx. Talk owns the connection even if it fails.
+// Talk waits for the greeting on a connection to the control socket. Then it restricts the session. When ctx ends,
+// the session ends, and a call that is waiting returns the error of ctx. Talk owns the connection even if it fails.
 func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, maxReplyLine), ended: ctx.Err}
-	// The socket has no deadline: otherwise a call would randomly fail with the deadline or with ctx.
+	// The socket has no deadline. Otherwise, a call would fail randomly with either the deadline or the error of ctx.
 	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
 	if err := c.begin(); err != nil {
 		c.Close()
@@ -67,7 +67,7 @@ func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// bare removes the path from an error, because it is this program's path to the socket, not the path on the node.
+// bare removes the path from an error, because this program's path to the socket differs from the path on the node.
 func bare(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
@@ -75,7 +75,7 @@ func bare(err error) error {
 	return err
 }
 
-// because returns why the session ended.
+// because returns the reason why the session ended.
 func (c *Conn) because(err error) error {
 	if ended := c.ended(); ended != nil {
 		return ended
@@ -107,7 +107,7 @@ func (c *Conn) Close() error {
 	return c.conn.Close()
 }
 
-// Ask sends one command and returns its reply. An error code from BIRD is returned as an error.
+// Ask sends one command and returns its reply. If BIRD replies with an error code, Ask returns an error.
 func (c *Conn) Ask(command string) ([]Line, error) {
 	var lines []Line
 	size := 0
@@ -124,8 +124,9 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 	return lines, nil
 }
 
-// Each sends one command and calls each with every line of its reply as it arrives, without a limit. An error code from
-// BIRD is returned as an error. If each returns an error, Each stops and returns that error. The Conn is then unusable.
+// Each sends one command. It calls each with every line of the reply as the line arrives, without a size limit. If BIRD
+// replies with an error code, Each returns an error. If each returns an error, Each stops and returns that error. After
+// that, the Conn is unusable.
 func (c *Conn) Each(command string, each func(Line) error) error {
 	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
 		return fmt.Errorf("querying %q: %w", command, c.because(err))
@@ -154,10 +155,11 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
-// maxReplyLine bounds one line of a reply. The longest real ones, with BGP communities, have a few thousand bytes.
+// maxReplyLine limits the length of one line of a reply. The longest real lines, which contain BGP
+// communities, have a few thousand bytes.
 const maxReplyLine = 64 << 10
 
-// reply reads lines up to the line with a space after its code.
+// reply reads lines up to and including the line that has a space after its code.
 func (c *Conn) reply(each func(Line) error) error {
 	code := -1
 	for {
@@ -182,8 +184,8 @@ func (c *Conn) reply(each func(Line) error) error {
 	}
 }
 
-// parseLine parses one line that follows a line with the given code. An asynchronous message (+) is not part of a
-// reply.
+// parseLine parses one line. The given code is the code of the line before it. An asynchronous message (+) does
+// not belong to a reply.
 func parseLine(raw string, code int) (line *Line, more bool, err error) {
 	switch {
 	case strings.HasPrefix(raw, "+"):
@@ -202,15 +204,15 @@ func parseLine(raw string, code int) (line *Line, more bool, err error) {
 type Status struct {
 	Version    string // "v0.3.3+birdv1.6.8", "2.0.12"
 	RouterID   string
-	ServerTime string // as printed: "2026-11-21 03:52:01"
+	ServerTime string // as BIRD prints it: "2026-11-21 03:52:01"
 	LastReboot string
-	LastLoaded string // when the configuration was last read
+	LastLoaded string // the time when BIRD last read its configuration
 	Daemon     string // "Daemon is up and running"
-	// Restarting is true during graceful-restart recovery: no BGP route enters the kernel until Waiting protocols are up
-	// or WaitLeft has passed.
+	// Restarting is true during graceful-restart recovery. Until Waiting protocols are up or WaitLeft has passed, no
+	// BGP route enters the kernel.
 	Restarting bool
-	Waiting    int           // number of protocols that BIRD waits for
-	WaitLeft   time.Duration // of WaitWhole
+	Waiting    int           // number of protocols that BIRD is waiting for
+	WaitLeft   time.Duration // the part of WaitWhole that is left
 	WaitWhole  time.Duration
 }
 
@@ -223,7 +225,7 @@ func (c *Conn) Status() (Status, error) {
 	return ParseStatus(lines), nil
 }
 
-// ParseStatus parses a reply to "show status". Missing values stay empty.
+// ParseStatus parses a reply to "show status". Fields without a value stay empty.
 func ParseStatus(lines []Line) Status {
 	var s Status
 	for _, l := range lines {
@@ -262,7 +264,7 @@ func (s *Status) waiting(text string) {
 	}
 }
 
-// timer parses "221/240", or "221.334/240" from BIRD 2: the remaining seconds and the total time.
+// timer parses the remaining seconds and the total time: "221/240", or "221.334/240" from BIRD 2.
 func timer(text string) (left, whole time.Duration) {
 	a, b, _ := strings.Cut(text, "/")
 	seconds := func(s string) time.Duration {

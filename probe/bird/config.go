@@ -7,10 +7,10 @@ import (
 	"regexp"
 )
 
-// Config has the parts of a configuration file that checks need. It never contains a password.
+// Config holds the parts of a configuration file that checks need. It never contains a password.
 type Config struct {
 	RouterID  string
-	Protocols int      // of every kind
+	Protocols int      // of all kinds
 	Peers     []string // names of the BGP protocols
 }
 
@@ -19,7 +19,7 @@ var (
 	protocolLine = regexp.MustCompile(`^\s*protocol\s+(\w+)\s*(\w*)`)
 )
 
-// ReadConfig parses a configuration as confd writes it: each statement begins on a new line.
+// ReadConfig parses a configuration in the style of confd, in which each statement begins on a new line.
 func ReadConfig(r io.Reader) (Config, error) {
 	var c Config
 	lines := bufio.NewScanner(r)

@@ -7,39 +7,41 @@ import (
 	"time"
 )
 
-// Protocol is one row of "show protocols all" with its details. Values that BIRD does not print stay empty.
+// Protocol is one row of "show protocols all", with its details. Fields that BIRD does not print are empty.
 type Protocol struct {
 	Name  string // "Mesh_10_0_0_2", "kernel1"
 	Proto string // "BGP", "Kernel", "Static", ...
 	State string // up, start, wait, feed, down, stop, flush
-	Since string // as printed: "03:52:01", "2026-11-21", "2026-11-21 03:52:01"
-	Info  string // of BGP: "Established", "Active Socket: Connection refused"
+	Since string // as BIRD prints it: "03:52:01", "2026-11-21", "2026-11-21 03:52:01"
+	Info  string // BGP only: "Established", "Active Socket: Connection refused"
 
 	Neighbor   netip.Addr
 	NeighborAS string
-	Source     netip.Addr // the address this side uses
+	Source     netip.Addr // the address that this side uses
 	BGP        string     // Idle, Connect, Active, OpenSent, OpenConfirm, Established, Close, Passive, Down
-	LastError  string     // kept in Idle and Active: the best single diagnostic
-	Imported   int        // routes accepted from the peer
-	Exported   int        // routes sent to the peer
-	Received   int        // routes that the peer sent since the session began, accepted or not
-	// Hold is how long the peer may be silent before the session ends. HoldLeft is the remaining time. Both are zero if
-	// BIRD does not report them.
+	LastError  string     // also kept in Idle and Active: the best single diagnostic
+	Imported   int        // number of routes accepted from the peer
+	Exported   int        // number of routes sent to the peer
+	Received   int        // number of routes that the peer has sent in this session, whether accepted or not
+	// Hold is the maximum time that the peer may be silent before the session ends. HoldLeft is the remaining time.
+	// Both are zero if BIRD does not report them.
 	Hold, HoldLeft time.Duration
-	// Recovery is the protocol's role in a graceful restart: "pending" delays routes, "waiting" is delayed, "" = no role.
+	// Recovery is the protocol's role in a graceful restart. A "pending" protocol delays routes, a
+	// "waiting" protocol is delayed, and "" means no role.
 	Recovery string
 
-	Details []string // the lines of details as printed; none if BIRD sent only the row
+	Details []string // the detail lines as BIRD prints them; none if BIRD sent only the row
 }
 
 // maxHold is the longest possible hold time in seconds (RFC 4271: two bytes).
 const maxHold = 65535
 
-// Established reports whether the session is up. Like calico-node's readiness probe, it uses the first word of the row.
+// Established reports whether the session is up. Like calico-node's readiness probe, it checks the
+// first word of the row.
 func (p *Protocol) Established() bool { return p.BGP == "Established" }
 
-// Protocols queries all protocols as calico-node does, and then the details. If BIRD is too busy for the long second
-// answer, it returns the rows of the first answer.
+// Protocols queries all protocols in the same way as calico-node, and then queries the details. If BIRD is too busy
+// to send the long second answer, Protocols returns the rows from the first answer.
 func (c *Conn) Protocols() ([]Protocol, error) {
 	rows, err := c.Ask("show protocols")
 	if err != nil {
@@ -70,7 +72,7 @@ func ParseProtocols(lines []Line) []Protocol {
 	return out
 }
 
-// row splits at blanks, because a long name shifts the columns to the right.
+// row splits the line at blanks, because a long name shifts the columns to the right.
 func row(text string) (Protocol, bool) {
 	f := strings.Fields(text)
 	if len(f) < 4 {
@@ -93,8 +95,8 @@ func row(text string) (Protocol, bool) {
 	return p, true
 }
 
-// addressIn parses the peer's address in a name that Calico generated: Mesh_10_0_0_2, Global_fd00__2,
-// Node_10_0_0_2_port_179.
+// addressIn parses the peer's address from a name that Calico generated: Mesh_10_0_0_2,
+// Global_fd00__2, Node_10_0_0_2_port_179.
 func addressIn(name string) netip.Addr {
 	_, tail, ok := strings.Cut(name, "_")
 	if !ok {
@@ -137,13 +139,13 @@ func (p *Protocol) detail(text string) {
 		if err == nil && err2 == nil && l >= 0 && l <= float64(h) && h <= maxHold {
 			p.Hold, p.HoldLeft = time.Duration(h)*time.Second, time.Duration(l*float64(time.Second))
 		}
-	case "Import updates": // received, rejected, filtered, ignored, accepted; of each channel, in BIRD 2
+	case "Import updates": // received, rejected, filtered, ignored, accepted; in BIRD 2, for each channel
 		if f := strings.Fields(value); len(f) > 0 {
 			if n, err := strconv.Atoi(f[0]); err == nil {
 				p.Received += n
 			}
 		}
-	case "GR recovery": // of each channel, in BIRD 2
+	case "GR recovery": // for each channel in BIRD 2
 		if p.Recovery != "pending" {
 			p.Recovery = value
 		}
@@ -165,8 +167,8 @@ func (p *Protocol) detail(text string) {
 	}
 }
 
-// Age returns the time since Since, by the daemon's own clock (Status.ServerTime). It returns false if a time cannot be
-// parsed. BIRD prints a time of day for recent changes, and a date for older ones.
+// Age returns the time since Since. It uses the daemon's own clock (Status.ServerTime). It returns false if a time
+// cannot be parsed. BIRD prints the time of day for recent changes, and the date for older ones.
 func Age(since, serverTime string) (time.Duration, bool) {
 	now, err := time.Parse("2006-01-02 15:04:05", serverTime)
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Route is one path in BIRD's own table. The kernel may not have it.
+// Route is one path in BIRD's own table. The kernel might not have it.
 type Route struct {
 	Prefix   netip.Prefix
-	Protocol string // the protocol that BIRD got it from: "Mesh_10_0_0_2", "static1", "kernel1"
+	Protocol string // the protocol from which BIRD got it: "Mesh_10_0_0_2", "static1", "kernel1"
 	Best     bool
-	// Unreachable means that BIRD cannot resolve the next hop, so it exports no usable route to the kernel.
+	// Unreachable means that BIRD cannot resolve the next hop. BIRD then exports no usable route to the kernel.
 	Unreachable bool
 }
 
-// Routes queries BIRD's paths to exactly this prefix. The absence of a path is not an error.
+// Routes queries BIRD's paths to exactly this prefix. It does not return an error if there is no path.
 func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	lines, err := c.Ask("show route " + prefix.String())
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Line.Code == codeNoRoute {
@@ -28,8 +28,8 @@ func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	return ParseRoutes(lines), nil
 }
 
-// ParseRoutes parses a reply to "show route". Lines of further paths to a prefix begin with blanks. Lines of next hops
-// in BIRD 2 also do, but have no protocol.
+// ParseRoutes parses a reply to "show route". Lines for further paths to the same prefix begin with blanks. In BIRD 2,
+// lines for next hops also begin with blanks, but contain no protocol.
 func ParseRoutes(lines []Line) []Route {
 	var out []Route
 	var prefix netip.Prefix

@@ -1,6 +1,6 @@
-// Package capture reads packets of a node from a packet socket: packets of a host and port, or of a flow that the probe
-// sends itself. The kernel drops all other packets before this process reads them (filter.go). Only the headers of the
-// remaining packets are kept (layers.go), unless the payload is requested.
+// Package capture reads a node's packets from a packet socket. It captures packets of a host and port, or of a flow
+// that the probe itself sends. The kernel drops all other packets before this process can read them (filter.go). The
+// package keeps only the headers of the remaining packets (layers.go), unless the caller requests the payload.
 //
 //	c, err := capture.Open(capture.Options{Hosts: []netip.Addr{a}, Port: 80, Packets: 1000})
 //	defer c.Close()
@@ -9,8 +9,9 @@
 //		...
 //	}
 //
-// The socket changes nothing: interfaces are not made promiscuous. An outgoing packet is seen after the firewall and
-// the queues of its interface. An incoming packet is seen before the firewall, on each interface that it passes.
+// The socket does not change the node: it does not set interfaces to promiscuous mode. It sees an outgoing packet
+// after the firewall and after the queues of the packet's interface. It sees an incoming packet before the firewall,
+// on each interface that the packet passes.
 //
 // A Writer sends packets to the client. The client's Reader validates them, because an attacker may control the node.
 package capture
@@ -21,17 +22,17 @@ import (
 	"time"
 )
 
-// Bounds of one capture.
+// Limits of one capture.
 const (
 	MaxPackets = 20_000
 	maxHosts   = 8
-	maxPorts   = 4        // of VXLAN
-	maxBytes   = 16 << 20 // of packets with their payload
+	maxPorts   = 4        // VXLAN ports
+	maxBytes   = 16 << 20 // for packets with their payload
 
-	// headersLen is how much of a packet the kernel returns without the payload. It exceeds the headers of TCP in IPv6 in
-	// VXLAN in IPv6, with options.
+	// headersLen is the number of bytes of a packet that the kernel returns if the payload is not requested. It exceeds
+	// the headers of TCP in IPv6 in VXLAN in IPv6, including options.
 	headersLen = 256
-	wholeLen   = 9216 // a jumbo frame
+	wholeLen   = 9216 // the size of a jumbo frame
 )
 
 // ErrFull reports that a Capture stopped early because it reached its size limit.
@@ -39,12 +40,12 @@ var ErrFull = fmt.Errorf("the limit of %d MiB of packets", maxBytes>>20)
 
 // Options select the packets to capture.
 type Options struct {
-	Interface string       // "" = all
-	Hosts     []netip.Addr // source or destination is one of them; none = any
-	Port      uint16       // of TCP, UDP or SCTP, at either end; 0 = any
+	Interface string       // "" = all interfaces
+	Hosts     []netip.Addr // the source or destination is one of them; none = any
+	Port      uint16       // TCP, UDP or SCTP port at either end; 0 = any
 	Protocol  string       // one of Protocols(), "" = any
 	Mark      Mark         // 0 = no mark; with a mark, Hosts only selects additional neighbour discovery
-	Payload   bool         // keep the payload too, not only headers
+	Payload   bool         // also keep the payload, not only the headers
 	Packets   int          // maximum number of packets
 }
 
@@ -59,12 +60,12 @@ type Packet struct {
 	Protocol  uint16 // the EtherType: 0x0800 is IPv4
 	Device    uint16 // the interface type (ARPHRD_ number): 1 is Ethernet
 	From      []byte // the sender's link-layer address, if the link has one
-	Length    int    // length from the network header on
-	Data      []byte // from the network header on, possibly truncated
-	Discovery bool   // it is ARP or neighbour discovery; a Writer does not send this
+	Length    int    // length of the packet, starting at the network header
+	Data      []byte // the packet, starting at the network header, possibly truncated
+	Discovery bool   // true for ARP or neighbour discovery; a Writer does not send this field
 }
 
-// Direction is the kernel's type of a packet (PACKET_HOST and the following in linux/if_packet.h).
+// Direction is the kernel's packet type (PACKET_HOST and the constants after it in linux/if_packet.h).
 type Direction uint8
 
 // The directions that this package distinguishes.
@@ -76,7 +77,8 @@ const (
 	Out     Direction = 4
 )
 
-// String returns tcpdump's word. B and M are incoming broadcast and multicast, P is for another machine.
+// String returns the word that tcpdump uses. B and M are incoming broadcast and multicast. P is a
+// packet for another machine.
 func (d Direction) String() string {
 	switch d {
 	case In:

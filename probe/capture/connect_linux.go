@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connect opens a TCP connection with a mark and closes it at once. It returns an error if no connection opens within
-// the limit.
+// Connect opens a TCP connection with a mark, and closes it immediately. It returns an error if no connection opens
+// within the limit.
 func Connect(ctx context.Context, to netip.AddrPort, mark Mark, limit time.Duration) error {
 	dialer := net.Dialer{Timeout: limit, Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error

@@ -9,24 +9,25 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// maxNested is the number of nested IP headers that the filter examines. An ICMP error in a tunnel has three.
+// maxNested is the maximum number of nested IP headers that the filter examines. An ICMP error in a
+// tunnel has three IP headers.
 const maxNested = 3
 
-// scratchIP is the scratch register with the offset of the current IP header.
+// scratchIP is the scratch register that holds the offset of the current IP header.
 const scratchIP = 0
 
-// program is a filter under construction. It only jumps forward, to labels that are set later.
+// program is a filter under construction. It jumps only forward, to labels that are set later.
 type program struct {
 	Options
-	ports  []uint16 // of VXLAN
+	ports  []uint16 // VXLAN ports
 	code   []bpf.Instruction
 	jumps  map[int]string // by the index of a bpf.Jump
 	labels map[string]int
 }
 
-// filter returns the filter program for packets that begin with their network header. It accepts packets that match the
-// Options, whether plain, inside VXLAN or IP in IP, or quoted by an ICMP error. It also accepts neighbour discovery for
-// the hosts. For a marked flow, it accepts all packets that may belong to the flow.
+// filter returns the filter program for packets that start with their network header. It accepts packets that match the
+// Options. They may be plain, inside VXLAN or IP in IP, or quoted in an ICMP error. It also accepts neighbour discovery
+// for the hosts. For a marked flow, it accepts all packets that may belong to the flow.
 func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	p := &program{Options: o, ports: vxlan, jumps: map[int]string{}, labels: map[string]int{}}
 	p.add(bpf.LoadConstant{Dst: bpf.RegX}, bpf.StoreScratch{Src: bpf.RegX, N: scratchIP})
@@ -42,7 +43,7 @@ func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	return p.linked()
 }
 
-// snapLength returns how much of a packet the kernel copies.
+// snapLength returns the number of bytes of a packet that the kernel copies.
 func (o Options) snapLength() int {
 	if o.Payload {
 		return wholeLen
@@ -59,8 +60,8 @@ func (p *program) jump(to string) {
 	p.add(bpf.Jump{})
 }
 
-// when jumps if the comparison with the loaded value is true. A conditional jump has a short range, so it jumps over an
-// unconditional jump.
+// when jumps if the comparison with the loaded value is true. A conditional jump has a short range, so when uses it to
+// jump over an unconditional jump.
 func (p *program) when(cond bpf.JumpTest, value uint32, to string) {
 	p.add(bpf.JumpIf{Cond: cond, Val: value, SkipFalse: 1})
 	p.jump(to)
@@ -72,7 +73,7 @@ func (p *program) load(offset, size int) { p.add(bpf.LoadIndirect{Off: uint32(of
 // atIP sets X to the offset of the IP header.
 func (p *program) atIP() { p.add(bpf.LoadScratch{Dst: bpf.RegX, N: scratchIP}) }
 
-// atTransport sets X to the offset after an IP header.
+// atTransport sets X to the offset of the first byte after an IP header.
 func (p *program) atTransport(k kind) {
 	p.atIP()
 	if k == ipv6 {
@@ -121,7 +122,7 @@ func (p *program) network(n int) {
 	}
 }
 
-// family describes IPv4 or IPv6, in one of the headers of a packet.
+// family describes IPv4 or IPv6 in one of a packet's headers.
 type family struct {
 	name      string // the prefix of its labels
 	ip        kind
@@ -131,7 +132,7 @@ type family struct {
 	addresses []int  // offsets of the addresses in its header
 }
 
-// protocol returns the number of a protocol.
+// protocol returns a protocol's number.
 func (f family) protocol(name string) uint32 {
 	switch name {
 	case "tcp":
@@ -144,7 +145,8 @@ func (f family) protocol(name string) uint32 {
 	return f.number
 }
 
-// hosts jumps to the label "host" if the header's source or destination is one of the hosts, otherwise to "more".
+// hosts jumps to the label "host" if the header's source or destination is one of the hosts.
+// Otherwise, it jumps to "more".
 func (p *program) hosts(f family) {
 	if len(p.Hosts) == 0 {
 		p.jump(f.name + "host")
@@ -173,8 +175,8 @@ func (p *program) addresses(k kind, at int, to string) {
 	}
 }
 
-// wanted jumps to yes if protocol and port match, and otherwise continues. A fragment without a transport header may
-// have any port.
+// wanted jumps to yes if the protocol and port match. Otherwise, it continues. A fragment without a transport header
+// matches any port.
 func (p *program) wanted(f family) {
 	more := f.name + "more"
 	if p.Port == 0 && p.Protocol == "" {
@@ -182,7 +184,7 @@ func (p *program) wanted(f family) {
 		return
 	}
 	p.load(f.next, 1)
-	if f.ip == ipv6 { // a fragment, whose header has the protocol
+	if f.ip == ipv6 { // a fragment, whose header contains the protocol
 		p.when(bpf.JumpNotEqual, protoFragment, f.name+"whole")
 		if p.Protocol != "" {
 			p.load(40, 1)
@@ -214,12 +216,12 @@ func (p *program) wanted(f family) {
 	}
 }
 
-// fragmentOffset is the part of the IPv4 header that is non-zero in every fragment but the first.
+// fragmentOffset is the part of the IPv4 header that is non-zero in every fragment except the first.
 const fragmentOffset = 0x1fff
 
-// marked jumps to yes if the packet may belong to a marked flow: an echo, or a segment that opens or closes a
-// connection. nested handles ICMP errors. flow.go decides whether the packet belongs to the flow, because NAT changes
-// addresses and ports and a filter is stateless.
+// marked jumps to yes if the packet may belong to a marked flow. Such a packet is an echo, or a segment that opens or
+// closes a connection. nested handles ICMP errors. flow.go decides whether the packet belongs to the flow, because
+// NAT changes addresses and ports and a filter is stateless.
 func (p *program) marked(f family) {
 	if f.ip == ipv4 {
 		p.load(6, 2)
@@ -241,10 +243,10 @@ func (p *program) marked(f family) {
 	p.jump("no")
 }
 
-// nested jumps to the inner IP header of a tunnel packet or ICMP error, if there is one.
+// nested jumps to the inner IP header if the packet is a tunnel packet or an ICMP error.
 func (p *program) nested(f family, n int) {
 	name := func(what string) string { return f.name + "nested-" + what }
-	inside := func(offset uint32) { // X is the offset after the header
+	inside := func(offset uint32) { // X is the offset of the first byte after the header
 		p.add(bpf.TXA{}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: offset}, bpf.StoreScratch{Src: bpf.RegA, N: scratchIP})
 		p.jump(fmt.Sprint("ip", n))
 	}
@@ -278,15 +280,15 @@ func (p *program) nested(f family, n int) {
 	}
 	p.jump("no")
 	p.label(name("error"))
-	if p.Mark != 0 { // the quote may hold only eight bytes of a segment
+	if p.Mark != 0 { // the quote may contain only eight bytes of a segment
 		p.jump("yes")
 		return
 	}
 	inside(8)
 }
 
-// discovery jumps to yes for an IPv6 neighbour solicitation or advertisement of a host. Solicitations go to a multicast
-// group, so their destination address does not match.
+// discovery jumps to yes if the packet is an IPv6 neighbour solicitation or advertisement for a host. Solicitations go
+// to a multicast group, so their destination address does not match.
 func (p *program) discovery() {
 	if !slices.ContainsFunc(p.Hosts, netip.Addr.Is6) {
 		return
@@ -302,7 +304,7 @@ func (p *program) discovery() {
 	p.label(other)
 }
 
-// arp jumps to yes if an ARP message for Ethernet and IPv4 is a request for a host or its reply. X is 0.
+// arp jumps to yes if an ARP message for Ethernet and IPv4 is a request for a host, or the reply to it. X is 0.
 func (p *program) arp() {
 	p.load(0, 4)
 	p.when(bpf.JumpNotEqual, 0x00010800, "no")
@@ -311,7 +313,7 @@ func (p *program) arp() {
 	}
 }
 
-// linked returns the program with its labels resolved.
+// linked returns the program after it has resolved the labels.
 func (p *program) linked() ([]bpf.Instruction, error) {
 	for at, to := range p.jumps {
 		there, set := p.labels[to]

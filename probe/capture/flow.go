@@ -8,14 +8,15 @@ import (
 	"strconv"
 )
 
-// Mark identifies packets that a probe sends and captures, here and on other nodes, through any NAT. An echo has the
-// mark in its payload. A marked connection begins with a segment size that no other program uses.
+// Mark identifies packets that a probe sends. The probe can recognise them on this node and on other nodes, through
+// any NAT. An echo contains the mark in its payload. A marked connection starts with a maximum segment size that no
+// other program uses.
 type Mark uint64
 
 // NewMark returns a random mark.
 func NewMark() Mark { return Mark(rand.Uint64() | 1) }
 
-// String returns the form that ParseMark reads.
+// String returns the mark in the form that ParseMark reads.
 func (m Mark) String() string { return strconv.FormatUint(uint64(m), 16) }
 
 // ParseMark reads a mark.
@@ -27,8 +28,8 @@ func ParseMark(text string) (Mark, error) {
 	return Mark(n), nil
 }
 
-// segment returns the maximum segment size of a marked connection. It is below the MSS of any path, so routers that
-// clamp the MSS do not change it.
+// segment returns the maximum segment size of a marked connection. It is below the MSS of any path, so it does not
+// change if routers clamp the MSS.
 func (m Mark) segment() int { return 601 + int(m%599) }
 
 // Flags of TCP.
@@ -39,17 +40,17 @@ const (
 	flagACK = 0x10
 )
 
-// flow recognises the packets with a mark.
+// flow recognises packets that have a mark.
 type flow struct {
 	mark   Mark
-	echoes []uint16 // identifiers of echoes with the mark, before and after a NAT
-	starts []uint32 // the first sequence numbers of connections with the mark
+	echoes []uint16 // identifiers of echoes that have the mark, before and after a NAT
+	starts []uint32 // the first sequence numbers of connections that have the mark
 }
 
-// maxKnown bounds the memory of a flow: a machine on the path may copy the mark into its own packets.
+// maxKnown limits the memory of a flow, because a machine on the path may copy the mark into its own packets.
 const maxKnown = 16
 
-// has reports whether a packet belongs to the flow. The caller must pass packets in the order of arrival.
+// has reports whether a packet belongs to the flow. The caller must pass packets in the order in which they arrive.
 func (f *flow) has(layers []layer) bool {
 	for i, l := range layers {
 		quoted := i > 0 && slices.ContainsFunc(layers[:i], func(o layer) bool {
@@ -83,8 +84,8 @@ func (f *flow) hasEcho(l layer, quoted bool) bool {
 	return quoted && slices.Contains(f.echoes, id)
 }
 
-// hasSegment recognises a connection by its first segment, and later segments by their numbers. Only opening and
-// closing segments are sent, so sequence numbers exceed the first by at most two.
+// hasSegment recognises a connection by its first segment, and later segments by their sequence numbers. Only
+// opening and closing segments are sent, so a sequence number exceeds the first one by at most two.
 func (f *flow) hasSegment(l layer, quoted bool) bool {
 	if !l.has(8) {
 		return false
@@ -112,7 +113,7 @@ func (f *flow) hasSegment(l layer, quoted bool) bool {
 	return true
 }
 
-// segmentOf returns the maximum segment size in the options of a segment, 0 = none.
+// segmentOf returns the maximum segment size from a segment's options, 0 = none.
 func (*flow) segmentOf(l layer) int {
 	size := 0
 	tcpOptions(l.b[:min(l.head, len(l.b))], func(option uint8, value []byte) {

@@ -12,7 +12,7 @@ const (
 	etherARP  = 0x0806
 )
 
-// Protocol numbers of the IP header.
+// Protocol numbers in an IP header.
 const (
 	protoHopByHop    = 0
 	protoICMP        = 1
@@ -36,7 +36,7 @@ type kind int
 const (
 	ipv4 kind = iota
 	ipv6
-	extension // of IPv6
+	extension // IPv6 extension headers
 	tcp
 	udp
 	sctp
@@ -47,7 +47,8 @@ const (
 	ethernet
 )
 
-// layer is one header of a packet. In a truncated or malformed packet, head may exceed the available bytes.
+// layer is one header of a packet. In a truncated or malformed packet, head may be larger than the
+// number of bytes available.
 type layer struct {
 	kind kind
 	b    []byte // from its first byte to the end of the packet
@@ -57,10 +58,10 @@ type layer struct {
 // rest returns the bytes after a header.
 func (l layer) rest() []byte { return l.b[min(l.head, len(l.b)):] }
 
-// has reports whether at least n bytes of it exist.
+// has reports whether the layer contains at least n bytes.
 func (l layer) has(n int) bool { return len(l.b) >= n }
 
-// maxLayers exceeds any packet of a cluster: a VXLAN packet quoted by an ICMP error has ten.
+// maxLayers is more than any packet in a cluster has. A VXLAN packet quoted in an ICMP error has ten layers.
 const maxLayers = 16
 
 // dissection walks through the headers of a packet.
@@ -69,15 +70,15 @@ type dissection struct {
 	layers []layer
 }
 
-// dissect lists the headers of a packet, outermost first. It also parses the inner packets of IP in IP, VXLAN and ICMP
-// errors.
+// dissect lists the headers of a packet, starting with the outermost. It also parses the inner packets of IP in IP,
+// VXLAN and ICMP errors.
 func dissect(protocol uint16, b []byte, vxlan []uint16) []layer {
 	d := dissection{vxlan: vxlan}
 	d.network(protocol, b)
 	return d.layers
 }
 
-// add records a header, and reports whether it has its minimum length.
+// add records a header, and reports whether the header has its minimum length.
 func (d *dissection) add(k kind, b []byte, least, head int) bool {
 	if len(b) == 0 || len(d.layers) == maxLayers {
 		return false
@@ -104,7 +105,7 @@ func (d *dissection) network(protocol uint16, b []byte) {
 	}
 }
 
-// transport parses the protocol that an IP header names.
+// transport parses the protocol that an IP header specifies.
 func (d *dissection) transport(protocol uint8, b []byte) {
 	switch protocol {
 	case protoTCP:
@@ -150,8 +151,8 @@ func (d *dissection) extension(protocol uint8, b []byte) {
 	d.transport(b[0], d.layers[len(d.layers)-1].rest())
 }
 
-// icmpv6 parses an ICMPv6 message. It treats neighbour discovery messages as headers, except the DNS names in a router
-// advertisement.
+// icmpv6 parses an ICMPv6 message. It treats neighbour discovery messages as headers, but not the DNS names in a
+// router advertisement.
 func (d *dissection) icmpv6(b []byte) {
 	head := 8
 	if len(b) > 0 {
@@ -175,7 +176,7 @@ const (
 	neighbourAdvertisement = 136
 )
 
-// errorTypes returns the types of ICMP messages that quote the packet in question.
+// errorTypes returns the types of ICMP messages that quote the packet that caused them.
 func errorTypes(k kind) []uint8 {
 	if k == icmpv6 {
 		return []uint8{1, 2, 3, 4}
@@ -185,7 +186,7 @@ func errorTypes(k kind) []uint8 {
 
 func isError(k kind, typ uint8) bool { return slices.Contains(errorTypes(k), typ) }
 
-// echoTypes returns the types of request and reply.
+// echoTypes returns the types of echo requests and echo replies.
 func echoTypes(k kind) (request, reply uint8) {
 	if k == icmpv6 {
 		return 128, 129
@@ -193,7 +194,8 @@ func echoTypes(k kind) (request, reply uint8) {
 	return 8, 0
 }
 
-// tunnelled parses the inner packet of a VXLAN packet. A packet to the VXLAN port is VXLAN if only the VNI flag is set.
+// tunnelled parses the inner packet of a VXLAN packet. A packet to the VXLAN port counts as VXLAN
+// if only its VNI flag is set.
 func (d *dissection) tunnelled(b []byte) {
 	if len(b) < 8 || b[0] != 0x08 || !d.add(vxlan, b, 8, 8) {
 		return
@@ -203,8 +205,9 @@ func (d *dissection) tunnelled(b []byte) {
 	}
 }
 
-// headers copies a packet up to the end of its last header. Names and payload follow after that. It zeroes the TCP
-// digests of BGP sessions with a password, because the password can be guessed from a digest.
+// headers copies a packet up to the end of its last header. The copy omits names and payload, which come after
+// that. headers zeroes the TCP digests of BGP sessions that have a password, because an attacker can guess the
+// password from a digest.
 func headers(protocol uint16, b []byte, vxlan []uint16) []byte {
 	layers := dissect(protocol, b, vxlan)
 	if len(layers) == 0 {
@@ -243,7 +246,7 @@ func blank(header []byte) {
 	})
 }
 
-// tcpOptions calls each with every option of a TCP header, as far as they are in a truncated header.
+// tcpOptions calls each for every option of a TCP header. If the header is truncated, it stops at the end of the data.
 func tcpOptions(header []byte, each func(option uint8, value []byte)) {
 	for rest := header[min(20, len(header)):]; len(rest) > 0 && rest[0] != optionEnd; {
 		if rest[0] == optionNop {

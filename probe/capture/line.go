@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Line formats a packet like tcpdump -n: outer addresses first, then for each tunnel the inner ones.
+// Line formats a packet like tcpdump -n. The outer addresses come first, then the inner addresses of each tunnel.
 func Line(p Packet, vxlanPorts []uint16) string {
 	l := liner{layers: dissect(p.Protocol, p.Data, vxlanPorts), left: p.Length}
 	text := l.words()
@@ -20,11 +20,11 @@ func Line(p Packet, vxlanPorts []uint16) string {
 // liner formats the headers of a packet.
 type liner struct {
 	layers []layer
-	left   int // bytes from the current header to the end of the packet on the wire
+	left   int // number of bytes on the wire from the current header to the end of the packet
 	out    strings.Builder
 	from   netip.Addr
 	to     netip.Addr
-	pair   bool // addresses were printed, but no ports yet
+	pair   bool // addresses were printed, but ports were not
 }
 
 func (l *liner) words() string {
@@ -46,12 +46,12 @@ func (l *liner) words() string {
 	return strings.TrimSuffix(l.out.String(), ": ")
 }
 
-// add adds text and the separator before it.
+// add adds a separator and the text.
 func (l *liner) add(format string, args ...any) {
 	fmt.Fprintf(&l.out, format+": ", args...)
 }
 
-// ends adds the addresses, with ports if known.
+// ends adds the addresses, and the ports if they are known.
 func (l *liner) ends(from, to uint16) {
 	l.pair = false
 	name := func(a netip.Addr, port uint16) string {
@@ -63,7 +63,7 @@ func (l *liner) ends(from, to uint16) {
 	l.add("%s > %s", name(l.from, from), name(l.to, to))
 }
 
-// protocolOf names the protocol of an IP header if the next header is missing or unknown.
+// protocolOf names the protocol in an IP header if the next header is missing or unknown.
 func (l *liner) protocolOf(last layer) string {
 	switch {
 	case last.kind == ipv4 && last.has(20):
@@ -103,7 +103,7 @@ func (l *liner) header(h layer) bool {
 }
 
 func (l *liner) addresses(h layer) {
-	if l.pair { // of IP in IP
+	if l.pair { // in IP in IP
 		l.ends(0, 0)
 	}
 	name := "IP"
@@ -130,7 +130,7 @@ func (l *liner) ports(h layer) {
 	}
 }
 
-// segment formats a TCP header. left is its length plus the payload.
+// segment formats a TCP header. left is the length of the header and the payload.
 func segment(h layer, left int) string {
 	var flags []byte
 	for i, letter := range []byte("FSRP.UEW") {

@@ -23,19 +23,19 @@ import (
 type Capture struct {
 	opts  Options
 	vxlan []uint16
-	flow  *flow // nil = no mark to look for
+	flow  *flow // nil = there is no mark to look for
 	conn  *socket.Conn
 	raw   syscall.RawConn
 	names map[int]string
-	read  int // bytes of packets so far
+	read  int // number of bytes of packets so far
 	buf   []byte
-	aside []byte // ancillary data of a packet
+	aside []byte // a packet's ancillary data
 }
 
-// buffered is how many bytes of packets the kernel may queue until they are read.
+// buffered is the number of bytes of packets that the kernel may queue until this process reads them.
 const buffered = 4 << 20
 
-// Open starts a capture. The error wraps probe.ErrNotVisible if this process lacks the right.
+// Open starts a capture. If this process lacks the right to capture, the error wraps probe.ErrNotVisible.
 func Open(o Options) (*Capture, error) {
 	if len(o.Hosts) > maxHosts {
 		o.Hosts = o.Hosts[:maxHosts]
@@ -61,8 +61,8 @@ func Open(o Options) (*Capture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a packet filter: %w", err)
 	}
-	// Request packets without their link-layer header, which differs between interfaces. Start with no protocol, so no
-	// packet arrives before the filter is set.
+	// Request packets without their link-layer header, because that header differs between interfaces. Start without a
+	// protocol, so that no packet arrives before the filter is set.
 	c.conn, err = socket.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0, "packet", nil)
 	if errors.Is(err, os.ErrPermission) {
 		return nil, fmt.Errorf("capturing packets requires the capability NET_RAW: %w", probe.ErrNotVisible)
@@ -76,7 +76,7 @@ func Open(o Options) (*Capture, error) {
 	return c, nil
 }
 
-// begin configures the socket, and enables packets as the last step.
+// begin configures the socket. As the last step, it enables packets.
 func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 	err := c.conn.SetBPF(program)
 	if err == nil {
@@ -86,7 +86,7 @@ func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 		err = c.conn.SetsockoptInt(unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	}
 	if err == nil {
-		err = c.conn.SetReadBuffer(buffered) // as much as the rights of this process allow
+		err = c.conn.SetReadBuffer(buffered) // as much as this process's rights allow
 	}
 	if err == nil {
 		c.raw, err = c.conn.SyscallConn()
@@ -98,10 +98,10 @@ func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 	return c.conn.Bind(&unix.SockaddrLinklayer{Protocol: all<<8 | all>>8, Ifindex: index})
 }
 
-// vxlanPorts returns the ports of the node's VXLAN interfaces, and Calico's default.
+// vxlanPorts returns the ports of the node's VXLAN interfaces, and Calico's default port.
 func vxlanPorts() []uint16 {
 	out := []uint16{defaultVXLAN}
-	links, _ := kernel.Links() // without them only the default port is used
+	links, _ := kernel.Links() // if they cannot be read, only the default port is used
 	for _, l := range links {
 		if l.VXLAN != nil && !slices.Contains(out, uint16(l.VXLAN.Port)) && len(out) < maxPorts {
 			out = append(out, uint16(l.VXLAN.Port))
@@ -110,10 +110,10 @@ func vxlanPorts() []uint16 {
 	return out
 }
 
-// VXLAN returns the ports whose packets are treated as VXLAN.
+// VXLAN returns the ports whose packets the capture treats as VXLAN.
 func (c *Capture) VXLAN() []uint16 { return c.vxlan }
 
-// Next waits for a packet. It returns the error of ctx once ctx ends.
+// Next waits for a packet. When ctx ends, Next returns the error of ctx.
 func (c *Capture) Next(ctx context.Context) (Packet, error) {
 	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
 		return Packet{}, err
@@ -127,7 +127,7 @@ func (c *Capture) Next(ctx context.Context) (Packet, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			continue // ctx has ended
-		case errors.Is(err, unix.ENETDOWN): // reported once by an interface that went down
+		case errors.Is(err, unix.ENETDOWN): // an interface that went down reports this once
 			continue
 		case err != nil:
 			return p, fmt.Errorf("reading packets: %w", err)
@@ -150,7 +150,7 @@ func (c *Capture) Next(ctx context.Context) (Packet, error) {
 	}
 }
 
-// receive reads one packet. Its data is valid until the next call.
+// receive reads one packet. The packet's data is valid until the next call.
 func (c *Capture) receive() (Packet, error) {
 	var n, beside int
 	var from unix.Sockaddr
@@ -172,7 +172,7 @@ func (c *Capture) receive() (Packet, error) {
 	return p, nil
 }
 
-// beside parses the kernel's ancillary data of a packet: its time and original length.
+// beside parses the kernel's ancillary data for a packet, which contains the packet's time and original length.
 func (c *Capture) beside(p *Packet, b []byte) {
 	p.Time = time.Now()
 	messages, err := unix.ParseSocketControlMessage(b)
@@ -189,7 +189,7 @@ func (c *Capture) beside(p *Packet, b []byte) {
 	}
 }
 
-// name returns the name of an interface, which may no longer exist.
+// name returns the name of an interface. The interface may no longer exist.
 func (c *Capture) name(index int) string {
 	if _, known := c.names[index]; !known {
 		c.names[index] = fmt.Sprint("if", index)
@@ -200,7 +200,8 @@ func (c *Capture) name(index int) string {
 	return c.names[index]
 }
 
-// Dropped returns how many packets passed the filter but did not fit the kernel's queue, since the last call.
+// Dropped returns the number of packets that passed the filter since the last call but did not fit
+// in the kernel's queue.
 func (c *Capture) Dropped() (int, error) {
 	s, err := c.conn.GetsockoptTpacketStats(unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {

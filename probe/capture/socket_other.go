@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Capture is a packet socket, which only Linux has in this form.
+// Capture is a packet socket. Only Linux has packet sockets of this kind.
 type Capture struct{}
 
 // Open needs Linux.

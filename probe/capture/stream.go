@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// frame is one line of a capture on its way to the client, in JSON. Readers ignore fields that are added later.
+// frame is one line of a capture, in JSON, as it is sent to the client. Readers ignore fields that are added later.
 type frame struct {
 	Start  *start  `json:"start,omitempty"`
 	Packet *packet `json:"packet,omitempty"`
 }
 
-// start is the first line: packets are captured from now on.
+// start is the first line. It says that the node is now capturing packets.
 type start struct {
 	VXLAN []uint16 `json:"vxlan"`
 }
@@ -36,7 +36,7 @@ type packet struct {
 // Writer sends packets to a Reader.
 type Writer struct{ json *json.Encoder }
 
-// NewWriter returns a Writer that has sent the start line.
+// NewWriter sends the start line and returns a Writer.
 func NewWriter(w io.Writer, vxlan []uint16) (*Writer, error) {
 	out := &Writer{json.NewEncoder(w)}
 	return out, out.json.Encode(frame{Start: &start{vxlan}})
@@ -51,20 +51,20 @@ func (w *Writer) Packet(p Packet) error {
 // The limits of a Reader.
 const (
 	maxLineLen    = wholeLen*4/3 + 1024
-	maxPacketLen  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
+	maxPacketLen  = 1 << 18 // size on the wire: the kernel joins packets into packets of about 64 KiB, or 185 KiB
 	maxAddressLen = 8
-	maxNameLen    = 15 // of an interface (IFNAMSIZ)
+	maxNameLen    = 15 // length of an interface name (IFNAMSIZ)
 	maxInterfaces = 2048
 )
 
-// Reader turns the output of a Writer into packets again, without trusting the sender. It returns an error for too many
-// packets, and for a packet that is too long or was not requested. Without Payload it passes only headers.
+// Reader turns the output of a Writer back into packets, but does not trust the sender. It returns an error if there
+// are too many packets, or if a packet is too long or was not requested. Without Payload, it passes only headers.
 type Reader struct {
-	Begun  func()             // called when the node has started to capture
-	Packet func(Packet) error // called with each packet
+	Begun  func()             // called when the node has started the capture
+	Packet func(Packet) error // called for each packet
 
-	Payload bool // the payload was requested
-	Packets int  // the requested maximum
+	Payload bool // true if the payload was requested
+	Packets int  // the maximum that was requested
 
 	line   []byte
 	vxlan  []uint16
@@ -74,7 +74,7 @@ type Reader struct {
 	failed error
 }
 
-// Write accepts the output in pieces of any size. After its first error it rejects all output.
+// Write accepts the output in pieces of any size. After its first error, it rejects all output.
 func (r *Reader) Write(b []byte) (int, error) {
 	for rest := b; r.failed == nil; {
 		line, more, whole := bytes.Cut(rest, []byte("\n"))
@@ -143,7 +143,7 @@ func (r *Reader) checked(p packet) (Packet, error) {
 		Device: p.Device, From: p.From, Length: p.Length, Data: p.Data}, nil
 }
 
-// End must be called after the last Write. It returns an error if something is missing.
+// End must be called after the last Write. It returns an error if part of the capture is missing.
 func (r *Reader) End() error {
 	switch {
 	case r.failed == nil && !r.begun:

@@ -36,7 +36,7 @@ func KubeconfigWith(token string) string {
 	return "apiVersion: v1\nkind: Config\nclusters:\n- name: local\n  cluster:\n    server: https://10.96.0.1:443\nusers:\n- name: calico\n  user:\n    token: " + token + "\n"
 }
 
-// Token returns a token in the format of Kubernetes, with an invalid signature that no code verifies.
+// Token returns a token in the format that Kubernetes uses. Its signature is invalid, but no code verifies it.
 func Token(issued, expires time.Time) string {
 	c := map[string]any{"iss": "https://kubernetes.default.svc",
 		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix(),
@@ -46,12 +46,12 @@ func Token(issued, expires time.Time) string {
 	}
 	payload, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // of a map of texts and numbers
+		panic(err) // in a map of strings and numbers
 	}
 	return "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// Lines as their components write them.
+// Log lines as the components write them.
 const (
 	KubeletSwap = `run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`
 
@@ -59,7 +59,7 @@ const (
 	Exited         = "kubelet.service: Main process exited, code=exited, status=1/FAILURE"
 )
 
-// RecordedJournal returns a journal that journald wrote.
+// RecordedJournal returns a journal that journald recorded.
 func RecordedJournal(t *testing.T, folder, name string) []byte {
 	t.Helper()
 	packed := must.Get(os.Open(folder + "/" + name + ".journal.gz"))(t)
@@ -82,7 +82,7 @@ func Says(code int, body string) http.HandlerFunc {
 
 const TwoCPUs = "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\ncpu1 1 0 1 1 0 0 0 0 0 0\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
 
-// Process adds the proc files of a process.
+// Process adds a process's proc files.
 func Process(files map[string]string, pid, ppid int, comm string, began int, inside string, args ...string) {
 	dir := fmt.Sprintf("proc/%d/", pid)
 	files[dir+"comm"] = comm + "\n"

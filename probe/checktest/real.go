@@ -22,7 +22,7 @@ func At(kind, name, addr string) probe.Target {
 	return probe.Target{Kind: kind, Name: name, Node: name, Addr: netip.MustParseAddr(addr)}
 }
 
-// Furniture sets up a node with one neighbour's subnet, and a route of each rejecting type.
+// Furniture sets up a node that has one neighbour's subnet, and a route of each type that rejects packets.
 const Furniture = `
 ip link set lo up
 ip link add eth0 type veth peer name far
@@ -38,7 +38,7 @@ ip route add prohibit 10.244.5.0/26
 ip -6 route add fd00:244::/64 via fd09::2 proto bird
 `
 
-// Part returns the path of a part that 'make sandbox' has put below .cache.
+// Part returns the path of a component that 'make sandbox' has placed below .cache.
 func Part(t *testing.T, name string) string {
 	t.Helper()
 	for dir := "."; ; dir = filepath.Join(dir, "..") {
@@ -52,7 +52,7 @@ func Part(t *testing.T, name string) string {
 	}
 }
 
-// DaemonOf starts a program in its own mount and network namespaces, and kills it at the end of the test.
+// DaemonOf starts a program in its own mount and network namespaces. It kills the program at the end of the test.
 func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Part(t, binary), args...)
@@ -62,7 +62,7 @@ func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 	cmd.Stdout, cmd.Stderr = log, log
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the test may have killed it
+		_ = cmd.Process.Kill() // the test may have killed the program
 		_ = cmd.Wait()
 		if output, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
 			t.Logf("%s said:\n%s", binary, output)
@@ -82,11 +82,11 @@ func Eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// Freeze stops a process; Kill kills it.
+// Freeze stops a process, and Kill kills it.
 func Freeze(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
-	Eventually(t, func() bool { // otherwise a thread of the process may still answer
+	Eventually(t, func() bool { // otherwise, a thread of the process may still answer
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
 		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(name string) bool {
 			stat, err := os.ReadFile(name)

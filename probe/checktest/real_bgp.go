@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// MeshOf returns a BIRD configuration in confd's style, for one address and its peers.
+// MeshOf returns a BIRD configuration for one address and its peers, in the style of confd.
 func MeshOf(own string, peers ...string) string {
 	text := `
 router id ` + own + `;
@@ -33,8 +33,8 @@ template bgp bgp_template { local as 64512; multihop; gateway recursive; import 
 	return text
 }
 
-// BirdIn starts a BIRD 1.6 in this network namespace, with socket and configuration below a node's root like
-// calico-node's run script.
+// BirdIn starts BIRD 1.6 in this network namespace. Like calico-node's run script, it puts the socket and
+// configuration below a node's root.
 func BirdIn(t *testing.T, h *probe.Host, config string, args ...string) *exec.Cmd {
 	t.Helper()
 	return StartBIRD(t, "bird", h, config, args...)
@@ -71,7 +71,7 @@ func Established(t *testing.T, bgpSession *probe.Check, h *probe.Host, peer stri
 	})
 }
 
-// BlockOf returns a block, or a borrowed address, of a node.
+// BlockOf returns a block that belongs to a node, or a borrowed address.
 func BlockOf(cidr, node, addr string) probe.Target {
 	return probe.Target{Kind: probe.KindBlock, Name: cidr, Node: node, Addr: netip.MustParseAddr(addr)}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// RealCRI starts a containerd below the node's root that can start pods for the kubelet, with additional settings. It
-// waits until containerd-health succeeds, and returns the socket.
+// RealCRI starts containerd below the node's root, with additional settings. This containerd can start pods for the
+// kubelet. It waits until containerd-health succeeds, and returns the socket.
 func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more string) (socket string) {
 	t.Helper()
 	socket = h.Root + "/run/containerd/containerd.sock"
 	config := "version = 3\nroot = '" + h.Root + "/root'\n" +
 		"state = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
-		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE nobody may lower a score
+		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE, no process may lower a score
 	file := filepath.Join(h.Root, "config.toml")
 	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	DaemonOf(t, "bin/containerd", "--config", file)
@@ -35,7 +35,7 @@ func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more st
 	return socket
 }
 
-// Only returns a proc file system that shows only a process and its descendants.
+// Only returns a proc file system that shows only one process and its descendants.
 func Only(t *testing.T, top int) *probe.Host {
 	t.Helper()
 	h := &probe.Host{Root: "/", Proc: t.TempDir()}
@@ -54,7 +54,7 @@ func Only(t *testing.T, top int) *probe.Host {
 	return h
 }
 
-// BashAs gives a shell another name, also in the kernel.
+// BashAs runs a shell under another name, which the kernel also shows.
 func BashAs(t *testing.T, name string) string {
 	t.Helper()
 	bash := must.Get(exec.LookPath("bash"))(t)

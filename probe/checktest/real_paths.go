@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TwoNodes sets up two nodes and a router between them: the test's own namespace is one node, and the pods of the other
-// are addresses of the namespace far.
+// TwoNodes sets up two nodes with a router between them. The test's own namespace is one node. The other node's pods
+// are addresses in the namespace far.
 const TwoNodes = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -58,12 +58,12 @@ ip route add unreachable 10.244.4.0/26
 ip route add prohibit 10.244.5.0/26
 `
 
-// In runs f on a thread inside a named network namespace. A socket that f opens stays there.
+// In runs f on a thread inside a named network namespace. A socket that f opens remains in that namespace.
 func In(t *testing.T, name string, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread exits with its goroutine
+		runtime.LockOSThread() // never unlocked, so the thread exits with its goroutine
 		ns, err := netns.GetFromName(name)
 		if err == nil {
 			err = netns.Set(ns)
@@ -90,7 +90,7 @@ func ListenFar(t *testing.T, addr string) {
 	})
 }
 
-// Settled waits until pods answer: IPv6 needs some time after a link is up.
+// Settled waits until pods answer, because IPv6 needs some time after a link comes up.
 func Settled(t *testing.T, pods ...probe.Target) {
 	t.Helper()
 	for _, pod := range pods {

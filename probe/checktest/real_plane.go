@@ -65,21 +65,21 @@ func ownEnd(t probe.Target) probe.Target {
 	return t
 }
 
-// VXLANPlan returns the cluster's data about the node in PlaneFurniture.
+// VXLANPlan returns the cluster's data about the node that PlaneFurniture sets up.
 func VXLANPlan() []probe.Target {
 	return []probe.Target{
 		FelixWith(), Pool("10.244.0.0/16", "Never", "Always"), Pool("fd00:244::/48", "Never", "CrossSubnet"),
 		At(probe.KindSelf, "a", "10.9.0.1"), At(probe.KindSelf, "a", "fd09::1"), At(probe.KindNode, "b", "10.9.0.2"),
 		ownEnd(TunnelEnd("a", "10.244.0.1", "vxlan.calico", "10.9.0.1", "66:00:00:00:00:01")),
 		TunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "66:00:00:00:00:02"),
-		TunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""), // most clusters keep no MAC
+		TunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""), // most clusters do not store a MAC address
 		ownEnd(TunnelEnd("a", "fd00:244::1", "vxlan-v6.calico", "fd09::1", "")),
 		TunnelEnd("b", "fd00:244:0:1::", "vxlan-v6.calico", "fd09::2", ""),
 	}
 }
 
-// WithoutNetAdmin restarts the test without the capability, on the test's furniture, and reports whether this is that
-// second run.
+// WithoutNetAdmin restarts the test without the capability, in the environment that the test has set up. It reports
+// whether the current run is the restarted one.
 func WithoutNetAdmin(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("WITHOUT_NET_ADMIN") != "" {

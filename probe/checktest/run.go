@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// Node creates a node's root from files, under a path short enough for sockets. The node's processes belong to root by
-// default. Files below a folder "bin" are executable.
+// Node creates a node's root directory from files. Its path is short enough for sockets. By default, the node's
+// processes belong to root. Files below a folder "bin" are executable.
 func Node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "node"))(t)
@@ -41,7 +41,7 @@ func Node(t *testing.T, files map[string]string) *probe.Host {
 	return &probe.Host{Root: dir, Proc: filepath.Join(dir, "proc")}
 }
 
-// Run runs one check, without the checks that it needs, and returns its results.
+// Run runs one check and returns its results. It does not run the checks that this check needs.
 func Run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) []probe.Result {
 	t.Helper()
 	var got []probe.Result
@@ -54,7 +54,7 @@ func Run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) [
 	return got
 }
 
-// Lacking runs a check with a gap of each of these kinds.
+// Lacking runs a check with a gap for each of these kinds.
 func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string,
 	targets ...probe.Target) []probe.Result {
 	t.Helper()
@@ -72,10 +72,10 @@ func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []st
 	return got
 }
 
-// InEtcd are the kinds of targets that are missing if Calico has its own etcd.
+// InEtcd lists the kinds of targets that are missing if Calico has its own etcd.
 var InEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
 
-// Want fails the test unless a result is about the target and contains all strings of saw.
+// Want fails the test unless a result for the target contains all strings in saw.
 func Want(t *testing.T, got []probe.Result, target string, s probe.Status, saw ...string) probe.Result {
 	t.Helper()
 next:
@@ -97,7 +97,7 @@ next:
 	return probe.Result{}
 }
 
-// Targets that describe how a node's BIRD should be configured.
+// Targets that describe how BIRD should be configured on a node.
 func Self(addr string) probe.Target {
 	return probe.Target{Kind: probe.KindSelf, Name: "n", Addr: netip.MustParseAddr(addr)}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MaxMessage bounds one answer: a thousand containers take about 2 MB.
+// MaxMessage limits the size of one answer. The answer for a thousand containers takes about 2 MB.
 const MaxMessage = 16 << 20
 
-// CRIAt returns a client for a socket. It connects with the first call.
+// CRIAt returns a client for a socket. The client connects at its first call.
 func CRIAt(h *probe.Host, socket string) (client cri.RuntimeServiceClient, hangUp func(), err error) {
 	conn, err := RuntimeConn(h, socket)
 	if err != nil {
@@ -24,7 +24,7 @@ func CRIAt(h *probe.Host, socket string) (client cri.RuntimeServiceClient, hangU
 	return cri.NewRuntimeServiceClient(conn), func() { conn.Close() }, nil
 }
 
-// RuntimeConn returns a connection to a runtime's socket that opens with the first call.
+// RuntimeConn returns a connection to a runtime's socket. The connection opens at the first call.
 func RuntimeConn(h *probe.Host, socket string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return h.Dial(ctx, socket) }),

@@ -1,2 +1,2 @@
-// Package criconn connects to the CRI socket of a container runtime. It opens the connection with the first call.
+// Package criconn connects to a container runtime's CRI socket. It opens the connection at the first call.
 package criconn

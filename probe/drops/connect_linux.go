@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// connects opens TCP connections concurrently, each with one packet: it gives up before the kernel sends a second one.
-// It uses only the calling thread, which may be in another namespace.
+// connects opens TCP connections concurrently. Each uses only one packet, because connects gives up before the kernel
+// sends a second one. It uses only the calling thread, because that thread may be in another namespace.
 func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Duration) (Sent, error) {
 	out := Sent{Packets: number, Lost: number}
 	var open []int
@@ -47,7 +47,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		if _, err := unix.Poll(waiting, 20); err != nil && !errors.Is(err, unix.EINTR) {
 			return out, fmt.Errorf("waiting for TCP connections: %w", err)
 		}
-		// Drop finished sockets: poll would report them again at once, each time.
+		// Remove finished sockets, because poll would otherwise report them again immediately every time.
 		waiting = slices.DeleteFunc(waiting, func(p unix.PollFd) bool {
 			if p.Revents != 0 {
 				out.count(int(p.Fd), socketError(int(p.Fd)), false)
@@ -58,8 +58,8 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 	return out, nil
 }
 
-// connect starts a connection. If it cannot create a socket, it returns -1. Otherwise it returns the error of
-// connect(2).
+// connect starts a connection. If it cannot create a socket, it returns -1. Otherwise, it returns the error
+// of connect(2).
 func connect(to netip.AddrPort) (int, error) {
 	family, addr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	level, option := unix.SOL_IPV6, unix.IPV6_RECVERR
@@ -71,11 +71,11 @@ func connect(to netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	_ = unix.SetsockoptInt(fd, level, option, 1) // without it, an ICMP error shows only as its errno
+	_ = unix.SetsockoptInt(fd, level, option, 1) // without this option, only the errno of an ICMP error is visible
 	return fd, unix.Connect(fd, addr)
 }
 
-// socketError returns the error of a socket, nil if it is connected.
+// socketError returns a socket's error, or nil if the socket is connected.
 func socketError(fd int) error {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
@@ -87,8 +87,8 @@ func socketError(fd int) error {
 	return unix.Errno(n)
 }
 
-// count counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not an
-// answer: it comes from a rejecting firewall, or from a router without a route.
+// count counts one connection that ended with err, whether immediately or later. A reset counts as an answer. An
+// ICMP error does not, because it comes from a firewall that rejects packets, or from a router without a route.
 func (s *Sent) count(fd int, err error, atOnce bool) {
 	icmpError := bounced(fd)
 	switch {
@@ -99,7 +99,7 @@ func (s *Sent) count(fd int, err error, atOnce bool) {
 	case errors.Is(err, unix.ECONNREFUSED):
 		s.Lost--
 		s.Answer = "refused: nothing listens there, or a firewall rejects it"
-	case !atOnce: // an ICMP error on a kernel that does not report its sender
+	case !atOnce: // an ICMP error on a kernel that does not report who sent it
 		s.Answer = "the error " + probe.Reason(err)
 	case errors.Is(err, unix.EPERM):
 		s.Refused = "denied"
@@ -110,8 +110,8 @@ func (s *Sent) count(fd int, err error, atOnce bool) {
 	}
 }
 
-// bounced describes the ICMP error that ended a connection, "" if there was none or the kernel does not report it
-// (before 5.10).
+// bounced describes the ICMP error that ended a connection. It returns "" if there was no such error, or if the
+// kernel does not report it (before 5.10).
 func bounced(fd int) string {
 	beside := make([]byte, 256)
 	_, n, _, _, err := unix.Recvmsg(fd, make([]byte, 1), beside, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -122,7 +122,7 @@ func bounced(fd int) string {
 	if err != nil {
 		return ""
 	}
-	const head = 16 // bytes of struct sock_extended_err; the sender's address follows
+	const head = 16 // size of struct sock_extended_err in bytes; the sender's address follows
 	for _, m := range messages {
 		v4 := m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR
 		if !v4 && (m.Header.Level != unix.SOL_IPV6 || m.Header.Type != unix.IPV6_RECVERR) || len(m.Data) < head+8 {

@@ -12,15 +12,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/netns"
 )
 
-// Space is a network namespace to send from or to count in.
+// Space is a network namespace in which packets are sent or counted.
 type Space struct {
-	Name string      // Node, or a pod's
+	Name string      // Node, or the pod's name
 	Host *probe.Host // of this process
-	View *netns.View // nil = the namespace of this process
+	View *netns.View // nil = this process's namespace
 }
 
-// Do runs f inside the namespace, on its own thread if it is not the namespace of this process. f must not open sockets
-// or files on another goroutine, because that runs in the wrong namespace.
+// Do runs f inside the namespace. It uses a separate thread unless the namespace is this process's namespace. f must
+// not open sockets or files on another goroutine, because that goroutine runs in the wrong namespace.
 func (s Space) Do(f func(h *probe.Host) error) error {
 	if s.View == nil {
 		return f(s.Host)
@@ -31,18 +31,18 @@ func (s Space) Do(f func(h *probe.Host) error) error {
 // Key is one counter in one network namespace.
 type Key struct{ Where, Table, Of, Name string }
 
-// tableRule is the table of a Key for a firewall rule.
+// tableRule is the table in a Key for a firewall rule.
 const tableRule = "rule"
 
-// Counts are all counters at one moment.
+// Counts holds the values of all counters at one moment.
 type Counts struct {
-	home  string // the first namespace that was counted
+	home  string // the namespace that was counted first
 	n     map[Key]uint64
 	rules map[Key]kernel.Refusal
 }
 
-// Count reads all counters in the given namespaces. The node's namespace is first, because only the node has Calico
-// chains. If some counters are unreadable, it returns the others together with an error.
+// Count reads all counters in the given namespaces. The node's namespace must be first, because only the node has
+// Calico chains. If some counters are unreadable, Count returns the others together with an error.
 func Count(in []Space) (Counts, error) {
 	c := Counts{n: map[Key]uint64{}, rules: map[Key]kernel.Refusal{}}
 	if len(in) > 0 {
@@ -53,7 +53,7 @@ func Count(in []Space) (Counts, error) {
 		err := s.Do(func(h *probe.Host) error {
 			tallies, err := kernel.Tallies(h)
 			for _, t := range tallies {
-				if t.Table == kernel.TallySoftnet && s.Name != c.home { // it counts the whole machine
+				if t.Table == kernel.TallySoftnet && s.Name != c.home { // the counter covers the whole machine
 					continue
 				}
 				c.n[Key{s.Name, t.Table, t.Of, t.Name}] += t.N
@@ -79,8 +79,8 @@ func (c Counts) add(where string, r kernel.Refusal) {
 	}
 }
 
-// Since returns how much each counter of lost packets grew since an earlier moment. It ignores counters that are new,
-// or that shrank.
+// Since returns by how much each counter of lost packets grew since an earlier moment. It ignores counters that are
+// new or have become smaller.
 func (c Counts) Since(before Counts) map[Key]uint64 {
 	out := map[Key]uint64{}
 	for k, n := range c.n {
@@ -98,7 +98,7 @@ func (c Counts) counts(k Key) bool {
 	return known || k.Table == tableRule
 }
 
-// death describes the place of a counter.
+// death describes the place that a counter belongs to.
 func (c Counts) death(k Key, count int) Death {
 	if r, is := c.rules[k]; is {
 		return ofRule(k.Where, r, count, k.Where == c.home)
@@ -112,7 +112,7 @@ func (c Counts) death(k Key, count int) Death {
 	return d
 }
 
-// Uncounted returns the number of rules in these namespaces that drop and have no counter.
+// Uncounted returns the number of rules in these namespaces that drop packets but have no counter.
 func (c Counts) Uncounted() int {
 	n := 0
 	for _, r := range c.rules {
@@ -123,8 +123,8 @@ func (c Counts) Uncounted() int {
 	return n
 }
 
-// Deaths returns the places whose counters grew since an earlier moment, for packets of any sender. It sorts by kind,
-// the most specific first, and then by growth.
+// Deaths returns the places whose counters grew since an earlier moment. The packets may come from any sender. It
+// sorts them by kind, with the most specific first, and then by growth.
 func (c Counts) Deaths(before Counts) []Death {
 	var out []Death
 	for k, n := range c.Since(before) {

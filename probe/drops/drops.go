@@ -1,14 +1,16 @@
-// Package drops finds where packets are lost, from the kernel's counters during a loss of our own packets.
+// Package drops finds the place where packets are lost. It reads the kernel's counters while our
+// own packets are being lost.
 //
-// Search sends bursts of known, odd sizes to a target that does not answer. Between the bursts, if possible, it sends
-// as many packets to a target that answers. Packets are lost at a counter that grew by their number in each burst but
-// not between bursts (match has the arithmetic). Counters of a rule are more specific than counters of a whole
-// protocol. If several counters grew, the most specific one is the place, and the others are listed with it.
+// Search sends bursts of known, odd sizes to a target that does not answer. Between the bursts, it sends the same
+// number of packets to a target that answers, if there is one. Packets are lost at a counter if the counter grew by
+// their number in each burst, but not between bursts (match has the arithmetic). A rule's counter is more specific
+// than the counter of a whole protocol. If several counters grew, Search returns the most specific one as the place,
+// and lists the others with it.
 //
 //	deaths, err := drops.Search(ctx, drops.Question{From: here, To: addr, Fine: other, Count: places})
 //
-// A loss without a counter may still be found. The kernel reports how it would handle such a packet (no route, an
-// unexpected source), and the state of neighbours and links.
+// Search may find a loss even if no counter shows it. The kernel reports how it would handle such a packet (no
+// route, an unexpected source). It also reports the state of neighbours and links.
 package drops
 
 import (
@@ -23,9 +25,9 @@ import (
 type Death struct {
 	Where  string // the network namespace: Node, or a pod's name
 	Kind   string // one of the Kind words
-	Place  string // a description for people
-	Reason string // in the words of its source: a counter, an error
-	Count  int    // packets, 0 = not counted
+	Place  string // a description for readers
+	Reason string // in the words of the source: a counter or an error
+	Count  int    // number of packets, 0 = not counted
 	By     string // one of the By words
 	// Policy is the Calico policy or profile that dropped the packets, or "".
 	Policy string
@@ -36,22 +38,22 @@ type Death struct {
 // Node is the name of the node's own network namespace.
 const Node = "the node"
 
-// The sources of a Death.
+// The sources that can report a Death.
 const (
 	byCounter = "counter" // a counter grew by the number of lost packets
-	byKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour, a link
-	byTrace   = "trace"   // the kernel reported each packet when it freed it
+	byKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour or a link
+	byTrace   = "trace"   // the kernel reported each packet when it freed the packet
 )
 
-// The kinds of place.
+// The kinds of places.
 const (
-	KindPolicy      = "policy"       // a rule of a Calico policy or profile, or the end of a tier where none accepted
+	KindPolicy      = "policy"       // a rule of a Calico policy or profile, or the end of a tier in which no policy accepted the packets
 	KindCalico      = "calico"       // another Calico rule
-	KindRule        = "rule"         // a rule of another owner
-	KindChainPolicy = "chain-policy" // the policy of a chain
+	KindRule        = "rule"         // a rule that belongs to another owner
+	KindChainPolicy = "chain-policy" // the default policy of a chain
 	KindConntrack   = "conntrack"
 	KindRPFilter    = "rp-filter"
-	KindRoute       = "route" // no route, or one that drops
+	KindRoute       = "route" // there is no route, or the route drops packets
 	kindForwarding  = "forwarding"
 	kindMTU         = "mtu"
 	kindTTL         = "ttl"
@@ -65,11 +67,11 @@ const (
 	KindInterface   = "interface"
 	KindLink        = "link" // the link is down
 	KindMAC         = "mac"
-	KindFirewall    = "firewall" // the kernel reports a firewall, but no counter shows the rule
+	KindFirewall    = "firewall" // the kernel reports a firewall, but no counter identifies the rule
 	KindOther       = "other"    // only a protocol's counter grew
 )
 
-// Line formats a death in one line.
+// Line formats a death as one line.
 func (d Death) Line() string {
 	text := d.Place
 	if d.Where != Node {
@@ -86,12 +88,13 @@ func (d Death) Line() string {
 	return fmt.Sprintf("%s (%s grew by %d)", text, d.Reason, d.Count)
 }
 
-// bySpecificity is how specific each kind is, the most specific first.
+// bySpecificity ranks the kinds by how specific they are, with the most specific first.
 var bySpecificity = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
 	kindIPsec, KindConntrack, KindRPFilter, KindLink, kindForwarding, KindRoute, KindNeighbour, kindMTU, kindChecksum,
 	kindTTL, KindMAC, kindSocket, KindFirewall, KindInterface, KindOther}
 
-// rank sorts deaths of the same packets: the most specific kind first, and within a kind the kernel's own answer first.
+// rank sorts deaths of the same packets. The most specific kind comes first, and within a kind the
+// kernel's own answer comes first.
 func rank(all []Death) []Death {
 	by := []string{byTrace, byKernel, byCounter}
 	slices.SortStableFunc(all, func(a, b Death) int {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// sizes are the possible sizes of a search's bursts. They are odd and all different, so a counter that grows by the
-// same amount each time does not match. The choice is random, so two searches on one node at the same time are not
-// mistaken for each other. The last burst is sent only if a counter matched the other bursts.
+// sizes holds the possible sizes of a search's bursts. They are odd and all different, so a counter that grows by a
+// constant amount does not match. The choice is random. Two searches that run on one node at the same time are
+// therefore not mistaken for each other. The last burst is sent only if a counter matched the other bursts.
 var sizes = [][]int{{15, 17, 19}, {21, 23, 25}, {11, 13}}
 
-// enough bursts show whether there is a match to confirm.
+// enough bursts to show whether there is a match to confirm.
 const enough = 2
 
 // bursts picks the sizes for one search.
@@ -23,31 +23,32 @@ func bursts() []int {
 	return out
 }
 
-// window is a burst and the pause of the same length after it.
+// window is a burst and the pause after it, which has the same length.
 type window struct {
 	Sent, Lost  int            // our packets to the target
-	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause without a loss of our packets
+	Grew, After map[Key]uint64 // counters that grew in the burst, and counters that grew in the pause, when none of our packets was lost
 }
 
-// few reports that less than half of a burst was lost. That is too little to find the place.
+// few reports whether less than half of a burst was lost. That is too little to find the place.
 func (w window) few() bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
 
-// slack is how many foreign packets a counter may count in addition to this many of ours.
+// slack limits the number of foreign packets that a counter may count in addition to this many of our own.
 func slack(lost int) int { return lost / 5 }
 
-// match finds the counters that grew by the number of lost packets and by little more.
+// match finds the counters that grew by the number of lost packets, or by slightly more.
 //
-// Let l be the packets lost in a burst. A counter matches if there is a k of 1 or 2 such that in every burst it grew by
-// k*l, and by at most l/5 more, and by at most l/5 in the pause after it. k is 2 if a packet is counted on its way
-// there and its ICMP error on the way back. In each burst at least half of the packets must be lost.
+// Let l be the number of packets lost in a burst. A counter matches if, for k = 1 or k = 2, it grew by k*l in every
+// burst, plus at most l/5. In the pause after a burst, it may grow by at most l/5. k is 2 if a packet is counted on its
+// way out, and its ICMP error on the way back. At least half of the packets in each burst must be lost.
 //
-// How often does a counter match by chance? Take a counter that other traffic makes grow at random (Poisson), by m on
-// average in a window. With the smallest bursts it must count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to
-// 13, and at most 2. The product of these probabilities has its maximum of less than one in 30 billion near m = 10.
-// With k = 2 it is even lower. If only half of the packets are lost, it is one in 10 million. Traffic in bursts of our
-// size and pace is worse: a counter that grows by 0 to 29 at a time, three times a second, matches once in some 100,000
-// searches. TestChance computes all three. Traffic in step with our bursts is excluded differently: in the pauses, as
-// many packets go to a target that answers.
+// How often does a counter match by chance? Take a counter that grows at random because of other traffic (Poisson), by
+// m on average in a window. With the smallest bursts, it must count 15 to 18, then at most 3, then 21 to 25, at most 4,
+// 11 to 13, and at most 2. The product of these probabilities is highest near m = 10, where it is less than one in 30
+// billion. For k = 2, it is even lower. If only half of the packets are lost, the probability is one in 10 million. It
+// is higher for traffic whose bursts have the size and pace of our own: a counter that grows by 0 to 29 at a time,
+// three times a second, matches once in about 100,000 searches. TestChance computes all three probabilities. Traffic
+// that is in step with our bursts is excluded in another way: in the pauses, the same number of packets is sent to a
+// target that answers.
 func match(windows []window) []Key {
 	if len(windows) < enough || slices.ContainsFunc(windows, window.few) {
 		return nil
@@ -58,7 +59,7 @@ func match(windows []window) []Key {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b Key) int { // a counter of one object is more specific than a total
+	slices.SortFunc(out, func(a, b Key) int { // the counter of a single object is more specific than a total
 		return cmp.Or(cmp.Compare(b.Of, a.Of), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Name, b.Name))
 	})
 	return out

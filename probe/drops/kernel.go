@@ -19,8 +19,8 @@ type routed struct {
 	deaths []Death
 }
 
-// routeOf looks up the route in the sender's namespace. For a pod, it also looks up the route on the node, which
-// forwards the packets.
+// routeOf looks up the route in the sender's namespace. If the sender is a pod, it also looks up the route on
+// the node, which forwards the packets.
 func routeOf(q Question) routed {
 	var out routed
 	lookups := []struct {
@@ -57,7 +57,7 @@ func routeOf(q Question) routed {
 		}
 	}
 	if q.From.Name != Node && len(lookups) == 1 {
-		out.device = "" // the pod's device, not the device where packets leave the node
+		out.device = "" // the pod's device, not the device through which packets leave the node
 	}
 	return out
 }
@@ -71,7 +71,7 @@ func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route,
 	return way, matched, err
 }
 
-// refusals are the meanings of the errors that the kernel returns instead of a route.
+// refusals maps the errors that the kernel returns instead of a route to their meanings.
 var refusals = []struct {
 	errno syscall.Errno
 	kind  string
@@ -87,7 +87,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	if errors.Is(err, syscall.EHOSTUNREACH) && p.In != "" {
 		name := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", family(p.To), p.In)
 		off := false
-		_ = in.Do(func(h *probe.Host) error { // an unreadable setting proves nothing
+		_ = in.Do(func(h *probe.Host) error { // a setting that cannot be read proves nothing
 			on, err := kernel.Sysctl(h, name)
 			off = err == nil && on == 0
 			return err
@@ -111,10 +111,10 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	return nil
 }
 
-// atLink returns the problems of the outgoing interface and of the next hop.
+// atLink returns the problems with the outgoing interface and the next hop.
 func atLink(in Space, device string, next netip.Addr) []Death {
 	var out []Death
-	_ = in.Do(func(*probe.Host) error { // an unreadable link proves nothing
+	_ = in.Do(func(*probe.Host) error { // a link that cannot be read proves nothing
 		link, err := kernel.LinkNamed(device)
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func family(a netip.Addr) int {
 	return 6
 }
 
-// kernelEvidence returns the kernel's own evidence: errors while sending, and problems on the path.
+// kernelEvidence returns the evidence that the kernel itself provides: send errors, and problems on the path.
 func kernelEvidence(q Question, route routed, sent Sent) []Death {
 	d := Death{Where: q.From.Name, By: byKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
@@ -160,7 +160,7 @@ func kernelEvidence(q Question, route routed, sent Sent) []Death {
 	default:
 		return route.deaths
 	}
-	// Find the route first: a prohibit route returns the same error as a firewall.
+	// Look up the route first, because a prohibit route returns the same error as a firewall.
 	says := func(d Death) bool { return d.Kind == KindRoute }
 	if d.Kind == KindRoute && len(route.deaths) > 0 || slices.ContainsFunc(route.deaths, says) {
 		return route.deaths

@@ -9,21 +9,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Looked is the result of Look: the fate of the first packets to some targets.
+// Looked is the result of Look. It says what happened to the first packets sent to some targets.
 type Looked struct {
-	// Lost is the fate of packets without an answer, by the index of their target.
+	// Lost holds the fate of the packets that got no answer, by the index of their target.
 	Lost map[int]Shape
-	// Fine has, for each family, the first target that answers pings.
+	// Fine holds the first target in each family that answers pings.
 	Fine map[int]netip.Addr
 	// Sent is the number of targets to which packets were sent.
 	Sent int
 }
 
-// maxConnects bounds the connections of a look, because each may take a third of a second.
+// maxConnects limits the number of connections in one look, because each may take a third of a second.
 const maxConnects = 6
 
-// Look sends a few pings to each target. If they come back, it opens a TCP connection to the target's port, if any. A
-// packet with any reply, even a refusal, is not lost.
+// Look sends a few pings to each target. If replies come back, it opens a TCP connection to the target's port, if
+// there is one. A packet that gets any reply, even a refusal, is not lost.
 func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, error) {
 	out := Looked{Lost: map[int]Shape{}, Fine: map[int]netip.Addr{}}
 	for _, f := range []int{4, 6} {
@@ -45,7 +45,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 		out.Sent += len(stats)
 		for at, s := range stats {
 			switch {
-			case s.Cut && s.Received == 0: // interrupted before its time was over
+			case s.Cut && s.Received == 0: // it was interrupted before its time was over
 			case s.Received == 0:
 				out.Lost[index[at]] = Shape{}
 			case !out.Fine[f].IsValid():
@@ -70,7 +70,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 	return out, nil
 }
 
-// Lines describes the result: the place in the first line, then the other counters that grew.
+// Lines describes the result. The first line names the place, and the other lines list further counters that grew.
 func (f Found) Lines(shape Shape) []string {
 	lost := fmt.Sprintf("%d of %d %s are lost", f.Lost, f.Packets, shape)
 	switch {
@@ -101,8 +101,9 @@ func (f Found) Lines(shape Shape) []string {
 	return []string{lost + f.instead()}
 }
 
-// Beyond reports that the packets are lost beyond the node. At least as many packets left the node. All counters were
-// readable, no counter shows a loss, and every drop rule has a counter.
+// Beyond reports whether the packets are lost beyond the node. This requires that at least as many packets left the
+// node. All counters must also be readable, no counter may show a loss, and every rule that drops packets must have a
+// counter.
 func (f Found) Beyond() bool {
 	return f.Lost > 0 && len(f.Deaths) == 0 && f.Left && !f.Few && f.Uncounted == 0 && f.Unread == nil
 }

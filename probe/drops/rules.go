@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// ofRule describes a firewall rule as a place. Only rules on the node can be Calico's: a pod that may change its
-// network can give a chain any name.
+// ofRule describes a firewall rule as a place. Only rules on the node can belong to Calico: a pod that may
+// change its own network can give a chain any name.
 func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d := Death{Where: where, Kind: KindRule, Count: count, By: byCounter, Rule: &r,
 		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
@@ -34,8 +34,8 @@ func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	return d
 }
 
-// calicoChain returns the name that a Calico chain has in iptables. In Calico's nftables tables, the name begins with
-// the name of the corresponding iptables table (felix/nftables).
+// calicoChain returns the name that a Calico chain has in iptables. In Calico's nftables tables, a chain's name
+// starts with the name of the corresponding iptables table (felix/nftables).
 func calicoChain(r kernel.Refusal) (string, bool) {
 	name := r.Chain
 	if r.Wall == kernel.WallNative {
@@ -47,7 +47,8 @@ func calicoChain(r kernel.Refusal) (string, bool) {
 	return name, strings.HasPrefix(name, "cali-")
 }
 
-// The meaning of a chain's name after "cali-" (felix/rules/rule_defs.go, v3.32), longer prefixes first.
+// The meaning of the part of a chain's name after "cali-" (felix/rules/rule_defs.go, v3.32), with
+// longer prefixes first.
 var calicoChains = []struct{ begins, is string }{
 	{"thfw-", "forwarded traffic to the host endpoint %s"}, {"fhfw-", "forwarded traffic from the host endpoint %s"},
 	{"tw-", "ingress of the pod at %s"}, {"fw-", "egress of the pod at %s"},
@@ -57,8 +58,9 @@ var calicoChains = []struct{ begins, is string }{
 	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
 }
 
-// describeCalico returns the policy of a Calico rule (or "") and a description of the place. A rule in a policy's chain
-// drops because of that policy. A rule at the end of an endpoint's chain drops because no policy accepted.
+// describeCalico returns the policy that a Calico rule belongs to (or "") and a description of the place. A rule in a
+// policy's chain drops packets because of that policy. A rule at the end of an endpoint's chain drops packets because
+// no policy accepted them.
 func describeCalico(chain string, r kernel.Refusal, place string) (policy, says string) {
 	comment := strings.Join(r.Comments, "; ")
 	about := ""
@@ -73,7 +75,7 @@ func describeCalico(chain string, r kernel.Refusal, place string) (policy, says 
 	}
 	tier := tierAtEnd(comment)
 	switch {
-	case r.For != "": // Felix writes it in full; the chain's name may be truncated and end in a hash
+	case r.For != "": // Felix writes the full name here; the chain's name may be truncated and end in a hash
 		policy = r.For
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", r.For, place)
 	case policy != "":
@@ -93,8 +95,9 @@ func describeCalico(chain string, r kernel.Refusal, place string) (policy, says 
 	return "", fmt.Sprintf("a Calico rule drops them: %s", place)
 }
 
-// tierAtEnd returns the tier that ends at a rule, "" for other rules: "End of tier default. Drop if no policies passed
-// packet" (felix/rules/endpoints.go). Older versions, in which only some policies had tiers, omit the first sentence.
+// tierAtEnd returns the tier that ends at a rule, and "" for other rules: "End of tier default. Drop if no policies
+// passed packet" (felix/rules/endpoints.go). In older versions, only some policies had tiers. These versions omit the
+// first sentence.
 func tierAtEnd(comment string) string {
 	const end, says = "End of tier ", "if no policies passed packet"
 	if !strings.Contains(comment, says) {

@@ -9,15 +9,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Question is the question of a search: where are packets to a target lost?
+// Question is what a search must answer: where are packets to a target lost?
 type Question struct {
 	From  Space
-	Pod   netip.Addr // of the sending pod, invalid = the node itself
+	Pod   netip.Addr // address of the sending pod, invalid = the node itself
 	To    netip.Addr
 	Shape Shape
-	// Fine is another target that answers pings from there, invalid if there is none.
+	// Fine is another target that answers pings from the sender. It is invalid if there is no such target.
 	Fine netip.Addr
-	// Count are the namespaces to count in: the node's first, then those of pods on the path.
+	// Count lists the namespaces in which to count: first the node's namespace, then those of pods on the path.
 	Count []Space
 }
 
@@ -25,21 +25,22 @@ type Question struct {
 type Found struct {
 	Packets, Lost int
 	Answer        string  // what arrived instead of answers, "" = nothing
-	Deaths        []Death // each a place, the most specific first
-	// Device is the node's outgoing interface. It is "" if the interface is unknown or the packets do not leave the node.
+	Deaths        []Death // one place each, with the most specific first
+	// Device is the node's outgoing interface. It is "" if the interface is unknown, or if the
+	// packets do not leave the node.
 	Device string
-	// Left reports whether Device sent at least as many packets during the search, perhaps of other senders.
+	// Left reports whether Device sent at least as many packets during the search. Other senders may have sent them.
 	Left bool
-	// Few reports that less than half of a burst was lost. Such a loss cannot be distinguished from losses of other
-	// traffic.
+	// Few reports whether less than half of a burst was lost. Such a small loss cannot be distinguished from losses
+	// in other traffic.
 	Few bool
-	// Uncounted is the number of drop rules without a counter.
+	// Uncounted is the number of rules that drop packets but have no counter.
 	Uncounted int
-	// Unread is the error of counters that could not be read, or nil.
+	// Unread is the error if some counters could not be read, or nil.
 	Unread error
 }
 
-// Search sends bursts and counts. It returns an error if no packet could be sent, or on timeout.
+// Search sends bursts and counts the packets. It returns an error if it cannot send any packet, or on timeout.
 func Search(ctx context.Context, q Question) (Found, error) {
 	var out Found
 	out.Device = routeOf(q).device
@@ -82,15 +83,15 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	return out, nil
 }
 
-// unread records a read error once, because every burst repeats the read.
+// unread records a read error only once, because every burst repeats the read.
 func (f *Found) unread(err error) {
 	if f.Unread == nil {
 		f.Unread = err
 	}
 }
 
-// pause is a window in which none of our packets is lost. If the answering target stops answering, pause drops it and
-// repeats the window without it.
+// pause is a window in which none of our packets is lost. If the target that answers stops answering, pause removes
+// it and repeats the window without it.
 func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[Key]uint64, Counts, error) {
 	for {
 		sent, err := during(ctx, *q, q.Fine, packets)
@@ -105,7 +106,7 @@ func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[K
 	}
 }
 
-// during sends a burst, or nothing without a target, and takes a window's time.
+// during sends a burst, and takes as long as a window. Without a target, it sends nothing.
 func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent Sent, err error) {
 	over := time.NewTimer(span)
 	defer over.Stop()
@@ -126,7 +127,7 @@ func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent S
 	}
 }
 
-// sentBy returns how many packets a node's interface sent since an earlier moment.
+// sentBy returns the number of packets that a node's interface has sent since an earlier moment.
 func (c Counts) sentBy(before Counts, device string) uint64 {
 	k := Key{Node, kernel.TallyLink, device, "tx_packets"}
 	return c.n[k] - min(before.n[k], c.n[k])

@@ -13,10 +13,10 @@ import (
 // Shape describes the packets to send.
 type Shape struct {
 	Port uint16 // TCP connections to this port, 0 = ICMP echoes
-	Size int    // of the whole IP packet, which must not be fragmented; 0 = the minimum
+	Size int    // size of the whole IP packet, which must not be fragmented; 0 = the minimum
 }
 
-// String describes the packets, as the subject of a sentence.
+// String describes the packets as the subject of a sentence.
 func (s Shape) String() string {
 	switch {
 	case s.Port != 0:
@@ -27,24 +27,25 @@ func (s Shape) String() string {
 	return "pings"
 }
 
-// Sent is the fate of a burst.
+// Sent describes what happened to a burst.
 type Sent struct {
 	Packets, Lost int
-	// Refused is why packets could not leave, as package icmp reports it. Answer describes replies that were not answers.
+	// Refused is the reason why packets could not leave, as package icmp reports it. Answer
+	// describes replies that were not answers.
 	Refused, Answer string
-	TooBig          bool // a router reported so
+	TooBig          bool // a router reported this
 }
 
-// The timing of a burst. Its packets leave within a tenth of a second. The wait for answers is long enough for a node
-// on another continent.
+// The timing of a burst. Its packets leave within a tenth of a second. The wait for answers is long enough even for a
+// node on another continent.
 const (
 	every   = 4 * time.Millisecond
 	patient = 250 * time.Millisecond
-	// span is the minimum length of a window, so that bursts and pauses are equally long.
+	// span is the minimum length of a window. It makes bursts and pauses equally long.
 	span = 350 * time.Millisecond
 )
 
-// burst sends a number of packets from a namespace and waits for the answers.
+// burst sends the given number of packets from a namespace, and waits for the answers.
 func burst(ctx context.Context, from Space, to netip.Addr, shape Shape, packets int) (Sent, error) {
 	out := Sent{Packets: packets}
 	err := from.Do(func(*probe.Host) error {

@@ -9,8 +9,8 @@ import (
 // meaning describes what a counter counts.
 type meaning struct{ kind, says string }
 
-// meanings are the counters of lost packets, by table and name. Counters of success are omitted. Counters of losses
-// that the sender repairs automatically are also omitted. Counters that are not in this map are ignored.
+// meanings maps the counters of lost packets, by table and name, to their meanings. It omits counters of success. It
+// also omits counters of losses that the sender repairs automatically. Counters that are not in this map are ignored.
 var meanings = map[string]map[string]meaning{
 	kernel.TallySNMP: {
 		"IpInHdrErrors":     {kindTTL, "the TTL ran out here, or the IP header is bad"},
@@ -88,10 +88,11 @@ var meanings = map[string]map[string]meaning{
 	kernel.TallyListener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},
 }
 
-// meaningOf returns the meaning of a counter. It returns false for a counter that is unknown or does not count losses.
+// meaningOf returns the meaning of a counter. It returns false if a counter is unknown or does not count losses.
 func meaningOf(k Key) (meaning, bool) {
 	if k.Table == kernel.TallyXFRM {
-		// All of /proc/net/xfrm_stat counts packets that IPsec drops, except those that wait for a key (xfrm_proc.rst).
+		// All counters in /proc/net/xfrm_stat count packets that IPsec drops, except for packets
+		// that wait for a key (xfrm_proc.rst).
 		if k.Name == "XfrmAcquireError" {
 			return meaning{}, false
 		}

@@ -1,6 +1,6 @@
-// Package encap proves that packets of a tunnel pass from one node to another. One probe sends a token to the tunnel's
-// port or protocol (Send), and another waits for it (Listen). The listener watches two places: the interfaces, and
-// behind the firewall. This distinguishes "lost on the way" from "dropped by the node itself".
+// Package encap proves that tunnel packets pass from one node to another. One probe sends a token to the tunnel's port
+// or protocol (Send). Another probe waits for it (Listen). The listener watches two places: the interfaces, and the
+// point behind the firewall. This distinguishes packets lost on the way from packets that the node itself drops.
 package encap
 
 import (
@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Path is one possible path of tunnel packets.
+// Path is one path that tunnel packets may take.
 type Path struct {
 	From, To netip.Addr
-	Port     int // of UDP; 0 = IPIP, which is IPv4 in IPv4 without a port
+	Port     int // UDP port; 0 = IPIP, which is IPv4 in IPv4 without a port
 }
 
-// Arrival is the fate of a token.
+// Arrival describes what happened to a token.
 type Arrival struct {
-	Wire   bool // it arrived on an interface of the node
-	Passed bool // the node's firewall accepted it
+	Wire   bool // the token arrived on an interface of the node
+	Passed bool // the node's firewall accepted the token
 }
 
 const (
@@ -33,10 +33,11 @@ const (
 	every   = 100 * time.Millisecond
 )
 
-// ErrRefused reports that the kernel did not send a packet: it has no route, or the node's own firewall forbids it.
+// ErrRefused reports that the kernel did not send a packet, because it has no route or because the
+// node's own firewall forbids the packet.
 var ErrRefused = errors.New("packets cannot leave")
 
-// Send sends a token a few times. Any error other than ErrRefused means that sending was not possible.
+// Send sends a token several times. Any error other than ErrRefused means that sending was impossible.
 func Send(ctx context.Context, path Path, token uint32) error {
 	write, done, err := path.open()
 	if err != nil {
@@ -56,7 +57,7 @@ func Send(ctx context.Context, path Path, token uint32) error {
 	return nil
 }
 
-// open creates the sending socket. Replies are not read.
+// open creates the sending socket. It does not read replies.
 func (p Path) open() (write func([]byte) error, done func(), err error) {
 	var conn net.PacketConn
 	var to net.Addr
@@ -73,8 +74,8 @@ func (p Path) open() (write func([]byte) error, done func(), err error) {
 	return func(b []byte) error { _, err := conn.WriteTo(b, to); return err }, func() { conn.Close() }, nil
 }
 
-// packet returns a packet that is harmless to a receiving tunnel. As VXLAN, its VNI is invalid; as WireGuard, its type
-// is unknown; as IPIP, its header lacks a checksum.
+// packet returns a packet that does no harm to a tunnel that receives it. A VXLAN packet has an invalid VNI, a
+// WireGuard packet has an unknown type, and an IPIP packet has a header without a checksum.
 func (p Path) packet(token uint32) []byte {
 	if p.Port == 0 {
 		const ttl, experimental = 1, 253 // RFC 3692
@@ -91,6 +92,6 @@ func (p Path) packet(token uint32) []byte {
 }
 
 const (
-	innerLen = 20 // of the IPv4 header inside IPIP
-	blankLen = 8  // zeros before the token, where a tunnel's own header would be
+	innerLen = 20 // in the IPv4 header inside IPIP
+	blankLen = 8  // zeros before the token, in the place of a tunnel's own header
 )

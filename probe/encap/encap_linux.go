@@ -23,14 +23,15 @@ type Listener struct {
 	sockets []socket
 }
 
-// socket is one place where a token can be seen.
+// socket is one place where the token can be seen.
 type socket struct {
 	*os.File
 	path int
 	see  func(*Arrival)
 }
 
-// Listen opens the sockets. After Listen returns, it misses no packet. It needs the capability NET_RAW.
+// Listen opens the sockets. After Listen returns, the listener does not miss any packet. It needs
+// the capability NET_RAW.
 func Listen(paths []Path, token uint32) (*Listener, error) {
 	l := &Listener{token: token}
 	for i, p := range paths {
@@ -55,8 +56,8 @@ func (l *Listener) Close() {
 	}
 }
 
-// Wait returns the fate of the token on each path, once the token has passed on all paths or ctx ends. The error is a
-// read error.
+// Wait returns what happened to the token on each path. It waits until the token has arrived on all paths or ctx
+// ends. The error is a read error.
 func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	got := make([]Arrival, n)
 	errs := make([]error, len(l.sockets))
@@ -64,7 +65,7 @@ func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	var all probe.Workers
 	stop := context.AfterFunc(ctx, func() {
 		for _, s := range l.sockets {
-			_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; a closed socket has none
+			_ = s.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; a closed socket has no deadline
 		}
 	})
 	defer stop()
@@ -94,7 +95,7 @@ func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	return got, errors.Join(errs...)
 }
 
-// is reports whether a packet that passed the filter has the token.
+// is reports whether a packet that passed the filter contains the token.
 func (l *Listener) is(b []byte) bool {
 	want := binary.BigEndian.AppendUint32(nil, l.token)
 	for i := 0; i+len(want) <= len(b); i++ {
@@ -112,14 +113,14 @@ const (
 	udpLen = 8
 )
 
-// onWire sees packets as they arrive on any interface, before the firewall.
+// onWire sees packets when they arrive on any interface, before the firewall.
 func (p Path) onWire(token uint32) (*os.File, error) {
 	kind := uint32(unix.ETH_P_IP)
 	if p.From.Is6() {
 		kind = unix.ETH_P_IPV6
 	}
-	// A socket for all protocols sees packets before the node's ingress rules and eBPF programs; a socket for one protocol
-	// sees them later. The socket is initially unbound, so that no packet arrives before the filter is set.
+	// A socket for all protocols sees packets before the node's ingress rules and eBPF programs. A socket for a single
+	// protocol sees them later. The socket is unbound at first, so that no packet arrives before the filter is set.
 	is := func(what bpf.Extension, value uint32, drop bool) []bpf.Instruction {
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}
 		if drop {
@@ -146,7 +147,8 @@ func (p Path) onWire(token uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "packets"), nil
 }
 
-// behindFirewall sees packets that the node accepts for itself. A raw IPv6 socket gets packets without their header.
+// behindFirewall sees packets that the node accepts for itself. A raw IPv6 socket receives packets
+// without their header.
 func (p Path) behindFirewall(token uint32) (*os.File, error) {
 	family, header := unix.AF_INET, ip4Len
 	if p.From.Is6() {

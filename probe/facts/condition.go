@@ -3,5 +3,5 @@ package facts
 // The names that 'calico-probe conditions' writes on a Node.
 const (
 	ConditionHealthy = "CalicoHealthy"                     // the type of the condition
-	PendingCondition = "calico-probe.io/pending-condition" // the annotation that keeps a status between two rounds
+	PendingCondition = "calico-probe.io/pending-condition" // the annotation that stores a status between two rounds
 )

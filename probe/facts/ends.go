@@ -8,41 +8,41 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Facts of pods-end, besides those of pods-start.
+// Facts of pods-end, in addition to those of pods-start.
 const (
-	EndsNot  probe.Fact = "ends_not"  // what keeps pods from terminating: one of the EndsNot words
-	EndLacks probe.Fact = "end_lacks" // what the CNI plugin lacks to remove a pod's network: one of the EndLacks words
+	EndsNot  probe.Fact = "ends_not"  // what prevents pods from terminating: one of the EndsNot words
+	EndLacks probe.Fact = "end_lacks" // what the CNI plugin needs but lacks to remove a pod's network: one of the EndLacks words
 )
 
 // Words of the fact EndsNot.
 const (
 	EndsNotCNI        = "cni"     // the CNI plugin does not remove the pod's network
 	EndsNotRuntime    = "runtime" // the runtime does not stop a container or the sandbox
-	EndsNotClean      = "clean"   // no process of it is left, but the kubelet still cleans up its volumes or cgroup
+	EndsNotClean      = "clean"   // none of its processes is left, but the kubelet still cleans up its volumes or cgroup
 	EndsNotUnreported = "unsaid"  // its containers still run, and the kubelet does not report why
 )
 
 // Values of the fact EndLacks.
 const (
-	EndLacksNodename   = "nodename"      // the file with the node's name, which calico-node writes
+	EndLacksNodename   = "nodename"      // the file that contains the node's name, which calico-node writes
 	endLacksKubeconfig = "kubeconfig"    // a valid kubeconfig or token
 	endLacksDatastore  = "datastore"     // Calico's datastore
-	endLacksPlugin     = "plugin"        // its program
+	endLacksPlugin     = "plugin"        // the plugin's program
 	endLacksConfig     = "configuration" // a network configuration
 )
 
-// FailedKill is the parsed event of a kubelet about a pod that does not terminate.
+// FailedKill holds a parsed kubelet event about a pod that does not terminate.
 type FailedKill struct {
 	EndsNot string // EndsNotCNI or EndsNotRuntime
-	Lacks   string // one of the EndLacks words, "" = another, or unknown
-	Plugin  string // the plugin that refuses, "" if the message names none
+	Lacks   string // one of the EndLacks words, "" = something else, or unknown
+	Plugin  string // the plugin that rejects the removal, "" if the message names none
 	Message string
 }
 
-// EventKill is the reason of the kubelet's event about a pod that it cannot kill.
+// EventKill is the reason in the kubelet's event about a pod that it cannot kill.
 const EventKill = "FailedKillPod"
 
-// The patterns match messages of the kubelet (container/sync_result.go), containerd
+// The patterns match messages from the kubelet (container/sync_result.go), containerd
 // (internal/cri/server/sandbox_stop.go), CRI-O, dockershim, the CNI library, and Calico's plugin
 // (cni-plugin/pkg/plugin/plugin.go).
 var (

@@ -6,16 +6,17 @@ import (
 )
 
 // NoNames is the DNS server, as ADDRESS:PORT, that did not answer the node during an image pull. It is "a resolver" if
-// the message has no server.
+// the message does not name the server.
 const NoNames probe.Fact = "no_names"
 
-// lookedUp matches Go's error for a name without an answer (net, DNSError). A negative answer (no such name) does not
-// match: that is a problem of the name.
+// lookedUp matches the error that Go reports if the lookup of a name got no answer (net, DNSError). It does not match
+// a negative answer (no such name), because then the name itself is the problem.
 var lookedUp = lazy.New(`lookup [\w.-]+(?: on ([\[\]0-9A-Fa-f.:]+))?: ` +
 	`(?:read udp [^ ]+: i/o timeout|read udp [^ ]+: read: connection refused|i/o timeout|server misbehaving|` +
 	`Temporary failure in name resolution|dial udp [^ ]+: connect: )`)
 
-// NameServerSilent returns the unresponsive DNS server in a message, or "" if the message has another topic.
+// NameServerSilent returns the DNS server that did not answer according to a message. It returns ""
+// if the message has another topic.
 func NameServerSilent(message string) string {
 	m := lookedUp.FindStringSubmatch(message)
 	switch {

@@ -10,27 +10,28 @@ import (
 
 // Facts about images that a node cannot pull, in pods-start and calico-pod.
 const (
-	Refusal    probe.Fact = "refusal"    // why there is no image: one of the Refused words
-	Registries probe.Fact = "registries" // list of the registries that the images are of
+	Refusal    probe.Fact = "refusal"    // why the image is missing: one of the Refused words
+	Registries probe.Fact = "registries" // list of the registries that hold the images
 	Images     probe.Fact = "images"     // list of the images
 )
 
 // Values of the fact Refusal.
 const (
-	RefusedUnresolved   = "unresolved"   // the registry's name is not resolved on the node
-	RefusedUnreachable  = "unreachable"  // no connection to the registry opens or lasts
-	RefusedProxy        = "proxy"        // the configured proxy of the runtime is unreachable, or refuses
+	RefusedUnresolved   = "unresolved"   // the node cannot resolve the registry's name
+	RefusedUnreachable  = "unreachable"  // no connection to the registry opens, or connections break
+	RefusedProxy        = "proxy"        // the runtime's configured proxy is unreachable or rejects the request
 	RefusedUntrusted    = "untrusted"    // the node does not trust the registry's certificate
-	RefusedPlain        = "plain"        // the registry speaks HTTP, and the runtime uses HTTPS
-	RefusedLimited      = "limited"      // the registry has had too many requests from this address or account
-	RefusedUnauthorized = "unauthorized" // the registry requires a login, or rejects this one
+	RefusedPlain        = "plain"        // the registry uses HTTP, but the runtime uses HTTPS
+	RefusedLimited      = "limited"      // the registry has received too many requests from this address or account
+	RefusedUnauthorized = "unauthorized" // the registry requires a login, or rejects the one it got
 	RefusedFailing      = "failing"      // the registry has an internal error
-	RefusedAbsent       = "absent"       // the registry has no such image
+	RefusedAbsent       = "absent"       // the registry does not have the image
 )
 
-// refusals are tried in order. The patterns match errors of Go (net, net/http, crypto/x509), containerd
-// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. A rate limit precedes the login
-// error, because its message contains both. Network errors precede both, because the login request uses the network.
+// refusals are tried in this order. The patterns match errors from Go (net, net/http, crypto/x509), containerd
+// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. The rate limit comes before the
+// login error, because its message contains both. Network errors come before both, because the login request uses the
+// network.
 var refusals = []struct {
 	is    string
 	words *lazy.Regexp
@@ -48,11 +49,13 @@ var refusals = []struct {
 	{RefusedAbsent, lazy.New(`manifest unknown|name unknown|manifest for .*not found|404 Not Found|not found$`)},
 }
 
-// nameOfImage matches the parts of a message that a tenant may have chosen: an image name in quotes, in a URL, or bare.
+// nameOfImage matches the parts of a message that a tenant may have chosen: an image name in
+// quotes, in a URL, or without either.
 var nameOfImage = lazy.New(`"[^"]*"|\S*/\S*`)
 
-// PullFailed returns why an image could not be pulled, according to the runtime: one of the Refused words, "" if the
-// message matches none. It ignores the image's name, which the runtime only quotes.
+// PullFailed returns the reason why an image could not be pulled, according to the runtime. The reason is one of the
+// Refused words, or "" if no pattern matches the message. It ignores the image's name, because the runtime only
+// quotes it.
 func PullFailed(text string) string {
 	text = strings.ReplaceAll(text, "i/o timeout", "io timeout")
 	text = strings.TrimSpace(nameOfImage.ReplaceAllString(text, ""))
@@ -73,7 +76,7 @@ func RegistryOf(image string) string {
 	return host
 }
 
-// RefusedByWay reports whether the node's path to the registry fails, for any image.
+// RefusedByWay reports whether the problem is the node's path to the registry, so that pulling any image fails.
 func RefusedOnPath(refusal string) bool {
 	return slices.Contains([]string{RefusedUnresolved, RefusedUnreachable, RefusedProxy}, refusal)
 }

@@ -1,5 +1,5 @@
-// Package birdtest is a fake BIRD for tests. Serve answers on a UNIX socket from a recording of a real BIRD. The
-// tests of package bird create the recordings.
+// Package birdtest is a fake BIRD for tests. Serve answers on a UNIX socket with a recording from a real BIRD.
+// The tests of package bird create the recordings.
 package birdtest
 
 import (
@@ -24,8 +24,8 @@ func Dial(ctx context.Context, path string) (*bird.Conn, error) {
 	return bird.Talk(ctx, conn)
 }
 
-// Serve listens on path and answers every session from the recording. A command that was not recorded gets BIRD's
-// syntax error.
+// Serve listens on path and answers every session from the recording. If a command was not recorded, Serve
+// answers with BIRD's syntax error.
 func Serve(t testing.TB, path, recording string) {
 	t.Helper()
 	text, err := os.ReadFile(recording)
@@ -49,7 +49,7 @@ func Serve(t testing.TB, path, recording string) {
 	}()
 }
 
-// Socket returns a short path for a socket: a UNIX address has at most 107 bytes.
+// Socket returns a short path for a socket, because a UNIX address has at most 107 bytes.
 func Socket(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bird")
@@ -76,7 +76,7 @@ func answer(c net.Conn, greeting string, answers map[string]string) {
 	}
 }
 
-// split parses a recording: the greeting, then each command after "> " with the lines of its reply.
+// split parses a recording. It starts with the greeting. Each command follows after "> ", with the lines of its reply.
 func split(text string) (greeting string, answers map[string]string) {
 	replies := map[string]*strings.Builder{"": {}}
 	command := ""
