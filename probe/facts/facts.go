@@ -63,7 +63,7 @@ const (
 	BudgetProbe       probe.Fact = "probe"           // which Kubernetes probe determines that budget: liveness or startup
 	Container         probe.Fact = "container"       // container name
 	ControlPlane      probe.Fact = "server"          // whether the node belongs to the control plane, according to its labels
-	ConfigMap         probe.Fact = "config_map"      // the name of the container
+	ConfigMap         probe.Fact = "config_map"      // the name of the ConfigMap
 	Cordoned          probe.Fact = "cordoned"        // list of pods that wait until the node is uncordoned
 	DatastoreReady    probe.Fact = "datastore_ready" // the field of that name in ClusterInformation
 	Empty             probe.Fact = "empty"           // why a Service has no ready endpoint: one of the Empty words
@@ -122,7 +122,7 @@ const (
 	OfDNS             probe.Fact = "of_dns"          // whether the Service is the cluster DNS Service
 	Pools             probe.Fact = "pools"           // list of the IP pools that may provide addresses for the node's pods
 	Registered        probe.Fact = "registered"      // the address that Calico registered, without its prefix length
-	Restarts          probe.Fact = "restarts"        // a number
+	Restarts          probe.Fact = "restarts"        // number of restarts
 	Reserved          probe.Fact = "reserved"        // number of addresses that IPReservations exclude from assignment
 	Runtime           probe.Fact = "runtime"         // kind of container runtime: containerd, cri-o, docker
 	Service           probe.Fact = "service"         // namespace/name

@@ -8,9 +8,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Facts of pods-start and probe-placed about what blocks a pod's sandbox.
+// Facts in pods-start and probe-placed about what blocks a pod's sandbox.
 const (
-	Obstacle   probe.Fact = "obstacle"    // what blocks it: one of the Obstacle words
+	Obstacle   probe.Fact = "obstacle"    // what blocks the sandbox: one of the Obstacle words
 	ObstacleAt probe.Fact = "obstacle_at" // the image or file in question
 )
 
@@ -23,36 +23,37 @@ const (
 	ObstacleRights        = "rights"         // the CNI plugin's account lacks a right
 	ObstacleAuthority     = "authority"      // the CNI plugin does not trust the API server's CA
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program is not executable
-	obstacleOpenFiles     = "open-files"     // a process reached its limit of open files
-	obstacleProcesses     = "processes"      // a limit of processes or threads was reached
+	obstacleOpenFiles     = "open-files"     // a process reached its limit on open files
+	obstacleProcesses     = "processes"      // a limit on processes or threads was reached
 	obstacleSnapshotter   = "snapshotter"    // the runtime lacks its snapshotter, which unpacks images
-	obstacleCgroups       = "cgroups"        // the kernel creates no more cgroups
-	obstacleSystemd       = "systemd"        // systemd or its bus, which creates the cgroups, does not answer
+	obstacleCgroups       = "cgroups"        // the kernel does not create any more cgroups
+	obstacleSystemd       = "systemd"        // systemd or its bus, which create the cgroups, do not answer
 	obstacleProxy         = "proxy"          // a proxy answered the CNI plugin instead of the API server
 	ObstacleStore         = "store"          // the runtime's image store lacks a part or cannot read it
-	obstacleStoreDisk     = "store-disk"     // the same, because of a disk or file system error
-	obstacleInit          = "init"           // the first process of a sandbox dies because of a limit
-	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
+	obstacleStoreDisk     = "store-disk"     // the same fault, caused by a disk or file system error
+	obstacleInit          = "init"           // a sandbox's first process dies because of a limit
+	ObstacleOCI           = "oci"            // runc, or the shim that starts it, itself fails
 	obstacleAddressHeld   = "address-held"   // a route to the address that IPAM assigned leads to another interface
 	ObstaclePool          = "pool"           // an annotation requests an IP pool that does not exist or is disabled
 	obstacleWebhook       = "webhook"        // a webhook that cannot be called blocks the CNI plugin's writes
-	ObstacleSpace         = "space"          // a file system of the node has no room for the file in ObstacleAt
+	ObstacleSpace         = "space"          // a file system on the node has no space for the file in ObstacleAt
 	ObstacleSilence       = "silence"        // the runtime does not answer, for an unknown reason
 )
 
-// Sandbox is the parsed message of an event with the reason EventSandbox, or of an event about a pod's cgroup.
+// Sandbox is a parsed message. The message comes from an event with the reason EventSandbox, or
+// from an event about a pod's cgroup.
 type Sandbox struct {
 	Starts   string // StartsAddresses, StartsCNI or StartsSandbox
-	Plugin   string // the CNI plugin that refuses
+	Plugin   string // the CNI plugin that rejects the request
 	Obstacle string // "" = unknown or none
 	At       string
-	Message  string // without the common beginning of all such events
+	Message  string // without the text with which all such events begin
 }
 
-// EventSandbox is the reason of the kubelet's event about a pod whose sandbox the runtime did not create.
+// EventSandbox is the reason in the kubelet's event about a pod for which the runtime did not create a sandbox.
 const EventSandbox = "FailedCreatePodSandBox"
 
-// SandboxFailed parses the message of an EventSandbox event of any pod.
+// SandboxFailed parses the message of an EventSandbox event about any pod.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	prefix := sandboxWords.FindString(text)
@@ -71,7 +72,8 @@ func SandboxFailed(text string) Sandbox {
 	return s
 }
 
-// OfNode reports whether a message names a fault that no pod can cause, whatever its spec and annotations are.
+// OfNode reports whether a message describes a fault that no pod can cause, regardless of the pod's
+// spec and annotations.
 func (s Sandbox) OfNode() bool {
 	switch s.Obstacle {
 	case ObstaclePool, ObstacleSilence, obstacleInit:
@@ -82,19 +84,19 @@ func (s Sandbox) OfNode() bool {
 	return s.Plugin != pluginMultus
 }
 
-// pluginMultus starts other plugins, as a tenant's NetworkAttachmentDefinition configures them.
+// pluginMultus starts other plugins as configured in a tenant's NetworkAttachmentDefinition.
 const pluginMultus = "multus"
 
-// nodesOwn matches messages of the runtime, the kubelet and Calico's plugin about the node: its plugins, configuration
-// and connection to the API server.
+// nodesOwn matches messages about the node from the runtime, the kubelet and Calico's plugin. They concern the node's
+// plugins, its configuration and its connection to the API server.
 var nodesOwn = lazy.New(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
 	`cni config uninitialized|stat /var/lib/calico/nodename: |error getting ClusterInformation: `)
 
-// podsWords matches where a message begins to quote a pod's annotations. The sources are Calico's cni-plugin (utils.go,
-// k8s.go), libcalico-go and the bandwidth plugin, which all quote input that they could not parse.
+// podsWords matches the place where a message starts to quote a pod's annotations. Such messages come from Calico's
+// cni-plugin (utils.go, k8s.go), libcalico-go and the bandwidth plugin. They all quote input that they could not parse.
 var podsWords = lazy.New(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
 
-// outsideOfPods returns the first match that does not quote a pod: outside quotes and before podsWords.
+// outsideOfPods returns the first match that does not quote a pod. The match is outside quotes and before podsWords.
 func outsideOfPods(find *lazy.Regexp, text string) []string {
 	at := find.FindStringSubmatchIndex(text)
 	if at == nil {
@@ -109,16 +111,16 @@ func outsideOfPods(find *lazy.Regexp, text string) []string {
 	return find.FindStringSubmatch(text)
 }
 
-// ContainerFailed parses the runtime's message about a container that it could not create or start, or about its image.
-// Most such faults are in the pod, such as a missing program. Obstacle is then empty.
+// ContainerFailed parses the runtime's message about a container that it could not create or start, or about the
+// container's image. Most such faults are in the pod, for example a missing program. Obstacle is then empty.
 func ContainerFailed(text string) Sandbox {
 	s := Sandbox{Starts: StartsContainer, Message: text}
 	s.Obstacle, s.At = obstacleOf(s.Starts, WithoutOwners(text), false)
 	return s
 }
 
-// WithoutOwners returns the part of a message that only the runtime and the kernel write. A tenant chooses the image
-// and so the registry. The part therefore ends before the registry's reply.
+// WithoutOwners returns the part of a message that comes only from the runtime and the kernel. A tenant chooses the
+// image, and therefore also the registry. The part therefore ends before the registry's reply.
 func WithoutOwners(text string) string {
 	if at := registryWords.FindStringIndex(text); at != nil {
 		text = text[:at[0]]
@@ -128,12 +130,12 @@ func WithoutOwners(text string) string {
 		if runtimeName.MatchString(word) {
 			return word
 		}
-		return `""` // chosen by the pod: an image, a command, a path
+		return `""` // chosen by the pod: an image, a command or a path
 	})
 }
 
-// processOwn matches runc's error about the program in a container or its user. layerFile matches a path in an image
-// layer, up to the kernel's error. quotedWord may contain a name that the pod chose.
+// processOwn matches runc's error about the program in a container, or about its user. layerFile matches a path in
+// an image layer, up to the kernel's error. quotedWord may contain a name that the pod chose.
 var (
 	processOwn = lazy.New(`(?:unable to start container process: (?:exec|chdir|error (?:during|mounting))|` +
 		`container init caused: |unable to find (?:user|group) ).*`)
@@ -143,22 +145,22 @@ var (
 	runtimeName = lazy.New(`^\\?"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
 )
 
-// registryWords matches where a message begins to quote a registry's reply. The registry chooses the phrase after an
-// HTTP status and the names in its certificate. The patterns are from containerd (core/remotes/docker,
-// core/remotes/errors), containers/image (docker/errors.go), Docker and Go. The codes are from the OCI distribution
-// specification.
+// registryWords matches the place where a message starts to quote a registry's reply. The registry chooses the
+// phrase after an HTTP status, and the names in its certificate. The patterns come from containerd
+// (core/remotes/docker, core/remotes/errors), containers/image (docker/errors.go), Docker and Go. The codes come
+// from the OCI distribution specification.
 var registryWords = lazy.New(`(?i)unexpected (?:http )?status|unexpected media ?type|unsupported media ?type|` +
 	`status ?code|http status|response body|server message|x509: |tls: |malformed|error parsing|invalid character|` +
 	`\bdenied\b|insufficient_scope|authorization failed|authentication required|\b[45]\d\d [a-z]|` +
 	`\b(?:unknown|denied|unauthorized|toomanyrequests|unavailable|unsupported|too many requests|` +
 	`(?:manifest|name|digest|size|tag|range|blob)(?: upload)? (?:invalid|unknown|unverified)): `)
 
-// obstacleOf returns the first obstacle in a message, and its subject. The kubelet's own errors have no runtime error
-// code.
+// obstacleOf returns the first obstacle in a message, and the obstacle's subject. The kubelet's own errors do not
+// contain a runtime error code.
 func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	for _, o := range obstacles {
 		m := outsideOfPods(o.words, text)
-		if o.is == ObstaclePool { // the quote is part of these words
+		if o.is == ObstaclePool { // the quote belongs to these words
 			m = o.words.FindStringSubmatch(text)
 		}
 		fits := o.of == "" || o.of == starts || o.also && starts == StartsContainer
@@ -174,8 +176,8 @@ func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	return "", ""
 }
 
-// Patterns that distinguish these messages: of containerd 1.x and 2.x, CRI-O and dockershim; for addresses those of
-// Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local; for cgroups those of runc and CRI-O.
+// Patterns that distinguish these messages. They cover containerd 1.x and 2.x, CRI-O and dockershim. For addresses,
+// they cover Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and host-local. For cgroups, they cover runc and CRI-O.
 var (
 	sandboxWords = lazy.New(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?|^unable to ensure pod container exists: `)
 	pluginOf     = lazy.New(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
@@ -188,9 +190,9 @@ var (
 var obstacles = []struct {
 	of, is string
 	also   bool // also in messages about a container
-	own    bool // a message of the kubelet itself, not of the runtime
+	own    bool // a message from the kubelet itself, not from the runtime
 	words  *lazy.Regexp
-	not    *lazy.Regexp // if this also matches, the obstacle is another one
+	not    *lazy.Regexp // if this also matches, the obstacle is a different one
 }{
 	{is: obstacleOpenFiles, words: lazy.New(`too many open files`)},
 	{of: StartsSandbox, also: true, is: obstacleCgroups, words: lazy.New(
@@ -201,19 +203,19 @@ var obstacles = []struct {
 	{is: obstacleProcesses, words: lazy.New(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
-	// runc's first process was killed, or its second process could not be started.
+	// runc's first process was killed, or runc could not start its second process.
 	{of: StartsSandbox, is: obstacleInit, words: lazy.New(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: lazy.New(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
-			// A snapshotter with its own program does not answer.
+			// A snapshotter that runs as a separate program does not answer.
 			`(?:extraction|create) snapshot.*dial unix:?(?://)?(/[\w./-]+)`)},
 	{of: StartsSandbox, also: true, is: obstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
-	// "no space left" without a file is also the error of inotify watches and other limits.
+	// "no space left" without a file is also the error for inotify watches and other limits.
 	{is: ObstacleSpace, words: lazy.New(
 		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)(?:/[\w.@-]+)+)[^:]{0,300}: ` +
 			`(?:no space left on device|disk quota exceeded)`),
-		not: lazy.New(`/volumes/`)}, // a pod's
+		not: lazy.New(`/volumes/`)}, // a pod's path
 	{of: StartsSandbox, is: ObstaclePauseImage, words: lazy.New(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},
@@ -222,7 +224,7 @@ var obstacles = []struct {
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: lazy.New(`\bhook\b`)},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
-	// For a sandbox, the kubelet opens only this file and those in its own folder.
+	// For a sandbox, the kubelet opens only this file and the files in its own folder.
 	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: lazy.New(
 		`^(?:[^:/]*: )?open (/\S+): (?:no such file or directory|permission denied|is a directory)$`)},
 	{of: StartsSandbox, is: ObstacleSilence, words: lazy.New(
@@ -235,7 +237,7 @@ var obstacles = []struct {
 	{of: StartsCNI, is: obstacleWebhook, words: lazy.New(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: lazy.New(
 		`fork/exec (/\S+): permission denied`)},
-	// If a proxy refuses a CONNECT, Go's error has only the HTTP status text. An API server gives a reason.
+	// If a proxy rejects a CONNECT, Go's error contains only the HTTP status text. An API server also gives a reason.
 	{of: StartsCNI, is: obstacleProxy, words: lazy.New(
 		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
@@ -247,9 +249,9 @@ var obstacles = []struct {
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }
 
-// Errors for an image store that lacks a part of an image, of containerd (core/metadata/content.go,
-// plugins/content/local/readerat.go, core/diff/apply, core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of
-// containers/storage; and of Linux for an unreadable disk or file system.
+// Errors about an image store that lacks a part of an image. They come from containerd (core/metadata/content.go,
+// plugins/content/local/readerat.go, core/diff/apply, core/unpack/unpacker.go, core/snapshots/storage/bolt.go), from
+// containers/storage, and from Linux if it cannot read a disk or file system.
 var (
 	storeDisk = lazy.New(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
 		`/var/lib/(?:containerd|containers|docker|rancher)/).*(?:input/output error|[Ss]tructure needs cleaning|bad message)`)
@@ -259,14 +261,14 @@ var (
 	notTheStore = lazy.New(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists|dial unix`)
 )
 
-// Errors for a runc or shim that does not run, of containerd (core/runtime/v2,
-// cmd/containerd-shim-runc-v2/process/init.go); of the loader for a missing library; and of runc for a cgroup that it
-// cannot use. A security profile of a sandbox comes from the node, but a container may have its own.
+// Errors about a runc or shim that does not run. They come from containerd (core/runtime/v2,
+// cmd/containerd-shim-runc-v2/process/init.go), from the loader if a library is missing, and from runc if it cannot
+// use a cgroup. A sandbox's security profile comes from the node, but a container may have its own profile.
 var (
 	ociFails = lazy.New(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
 		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
 		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
-	// For a sandbox, the shim starts the configured OCI runtime, whatever its name. A hook has other messages.
+	// For a sandbox, the shim starts the configured OCI runtime, regardless of its name. A hook causes other messages.
 	ociStarts = lazy.New(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
 		`(?:no such file or directory|permission denied|exec format error)`)
 	ociSecures = lazy.New(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +

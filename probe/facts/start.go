@@ -2,7 +2,7 @@ package facts
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// IDs of API checks about what keeps a node or calico-node from starting.
+// IDs of API checks about what prevents a node or calico-node from starting.
 const (
 	CheckWebhooks       = "webhooks-answer"
 	CheckPodsCreated    = "pods-created"
@@ -13,20 +13,20 @@ const (
 // Facts of these checks, and of calico-pod and node-taints.
 const (
 	BrokenProbe  probe.Fact = "broken_probe"  // the probe or hook that cannot succeed: one of the Probe words
-	KeepsFrom    probe.Fact = "keeps_from"    // list of the objects that a webhook blocks: Keeps words
-	Differs      probe.Fact = "differs"       // list of settings in which the node differs from other nodes
-	Elsewhere    probe.Fact = "elsewhere"     // list of the other nodes with a different setting
-	Limit        probe.Fact = "limit"         // the limit of processes or files in a message: one of the Limit words
-	ProbeSays    probe.Fact = "probe_says"    // the last failure of the kubelet's probe of a container
-	NotReady     probe.Fact = "not_ready_s"   // how long calico-node's container has not been ready, in seconds
-	Unstarted    probe.Fact = "uninitialized" // list of the taints that a controller still has to remove
+	KeepsFrom    probe.Fact = "keeps_from"    // list of the objects that a webhook blocks: one or more Keeps words
+	Differs      probe.Fact = "differs"       // list of settings that differ from those of other nodes
+	Elsewhere    probe.Fact = "elsewhere"     // list of the other nodes that have a different setting
+	Limit        probe.Fact = "limit"         // the limit on processes or files that a message mentions: one of the Limit words
+	ProbeSays    probe.Fact = "probe_says"    // the most recent failure of the kubelet's probe of a container
+	NotReady     probe.Fact = "not_ready_s"   // how long calico-node's container has been unready, in seconds
+	Unstarted    probe.Fact = "uninitialized" // list of the taints that a controller has yet to remove
 	WithoutAgent probe.Fact = "without_agent" // list of taints whose agent has no pod on the node
-	WaitingFor   probe.Fact = "waiting_for"   // list of the pods that wait because of such a taint
+	WaitingFor   probe.Fact = "waiting_for"   // list of the pods that are waiting because of such a taint
 	Webhook      probe.Fact = "webhook"       // its name
 	WebhookOf    probe.Fact = "webhook_of"    // its configuration, KIND/NAME
-	RefusedBy    probe.Fact = "refused_by"    // what refuses a workload's pods: one of the Refuser words
+	RefusedBy    probe.Fact = "refused_by"    // what rejects a workload's pods: one of the Refuser words
 	Refuser      probe.Fact = "refuser"       // its name
-	OfSystem     probe.Fact = "of_system"     // true: the workload is in a namespace of Kubernetes or Calico
+	OfSystem     probe.Fact = "of_system"     // true if the workload is in a namespace that belongs to Kubernetes or Calico
 )
 
 // Values of the fact RefusedBy.
@@ -35,7 +35,7 @@ const (
 	RefuserLimits   = "limit-range"
 	RefuserSecurity = "pod-security"
 	RefuserPolicy   = "policy"  // a ValidatingAdmissionPolicy
-	RefuserWebhook  = "webhook" // its own decision
+	RefuserWebhook  = "webhook" // the API server's own decision
 	RefuserDead     = "dead-webhook"
 	RefuserAccount  = "account"  // the service account is missing
 	RefuserPriority = "priority" // the PriorityClass is missing
@@ -67,12 +67,12 @@ const (
 	LimitMemory    = "memory"
 )
 
-// SkipsUnscheduled is a value of the fact Skips: the pod exists for the node, but no scheduler binds it.
+// SkipsUnscheduled is a value of the fact Skips. It means that the pod for the node exists, but no scheduler binds it.
 const SkipsUnscheduled = "unscheduled"
 
 // Values of probe.FactReason in results of typha-service.
 const (
 	TyphaNoService = "no-service" // the Service does not exist
-	TyphaNoPods    = "no-pods"    // it has no ready endpoint
-	TyphaNoPort    = "no-port"    // it has no port with the name that Felix looks for
+	TyphaNoPods    = "no-pods"    // the Service has no ready endpoint
+	TyphaNoPort    = "no-port"    // the Service has no port with the name that Felix looks for
 )

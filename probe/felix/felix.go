@@ -1,5 +1,5 @@
-// Package felix queries the health endpoint of Felix, Calico's agent on the node, and parses its table of components.
-// It does not judge the answer.
+// Package felix queries the health endpoint of Felix, Calico's agent on the node. It also parses the table of
+// components in the answer. It does not evaluate the answer.
 //
 //	answer, err := felix.Get(ctx, netip.MustParseAddrPort("127.0.0.1:9099"), "/liveness")
 //	if !answer.FromFelix() { ... } // another program holds the port
@@ -21,26 +21,27 @@ const (
 	DefaultPort = 9099
 )
 
-// Component is one row of the table in Felix's answer, since v3.23. An empty cell is "-".
+// Component is one row of the table that Felix's answer contains since v3.23. An empty cell is "-".
 type Component struct {
 	Name    string `json:"name"`    // FelixStartup, CalculationGraph, InternalDataplaneMainLoop, ...
-	Timeout string `json:"timeout"` // the maximum age of a report: "1m30s"
+	Timeout string `json:"timeout"` // maximum age of a report: "1m30s"
 	Live    string `json:"live"`    // "reporting live", "reporting non-live", "timed out"
 	Ready   string `json:"ready"`   // "reporting ready", "reporting non-ready", "timed out"
 	Detail  string `json:"detail,omitempty"`
 }
 
-// Answer is the answer of a health endpoint.
+// Answer is the answer from a health endpoint.
 type Answer struct {
 	Code       int
 	Body       string // at most 16 KiB
 	Components []Component
 }
 
-// Good reports whether Felix's code means success: 200 with a table since v3.23, 204 without a body before.
+// Good reports whether the status code means success. Since v3.23, that is 200 with a table.
+// Before, it was 204 without a body.
 func (a *Answer) Good() bool { return a.Code == http.StatusOK || a.Code == http.StatusNoContent }
 
-// FromFelix reports whether Felix sent the answer, and not another program on the port.
+// FromFelix reports whether Felix sent the answer. Another program may be using the port.
 func (a *Answer) FromFelix() bool {
 	switch a.Code {
 	case http.StatusOK, http.StatusServiceUnavailable:
@@ -51,10 +52,10 @@ func (a *Answer) FromFelix() bool {
 	return false
 }
 
-// maxBody bounds how much of an answer is read.
+// maxBody is the maximum number of bytes of an answer to read.
 const maxBody = 16 << 10
 
-// Get requests path ("/liveness", "/readiness") from addr. It does not follow proxies or redirects.
+// Get requests path ("/liveness", "/readiness") from addr. It does not use proxies or follow redirects.
 func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error) {
 	page, err := httpget.Get(ctx, "http://"+addr.String()+path, httpget.Options{Most: maxBody})
 	if err != nil {
@@ -63,8 +64,8 @@ func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error)
 	return &Answer{Code: page.Code, Body: string(page.Body), Components: parseTable(page.Body)}, nil
 }
 
-// parseTable parses the table of components. It finds columns by their headings, so borders, widths and case may
-// change. Without a table it returns nothing.
+// parseTable parses the table of components. It finds columns by their headings, so borders, widths and letter
+// case may change. If there is no table, it returns nothing.
 func parseTable(body []byte) []Component {
 	var heads []string
 	var out []Component
@@ -98,7 +99,7 @@ func parseTable(body []byte) []Component {
 	return out
 }
 
-// cellsOf splits a row at its separators, ASCII or box-drawing.
+// cellsOf splits a row at its separators, which are ASCII or box-drawing characters.
 func cellsOf(line string) []string {
 	line = strings.TrimSpace(strings.ReplaceAll(line, "│", "|"))
 	if !strings.HasPrefix(line, "|") {

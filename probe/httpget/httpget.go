@@ -1,5 +1,5 @@
-// Package httpget requests one page from a server near the node. Get returns the server's answer, if any. It does not
-// verify the server's identity.
+// Package httpget requests one page from a server near the node. Get returns the server's answer, if there is one. It
+// does not verify the server's identity.
 package httpget
 
 import (
@@ -13,30 +13,30 @@ import (
 	"sync/atomic"
 )
 
-// maxBody is the default limit for the body of an answer.
+// maxBody is the default limit on an answer's body.
 const maxBody = 1 << 20
 
-// Page is the answer of a server.
+// Page is a server's answer.
 type Page struct {
 	Code   int
 	Proto  string // "HTTP/1.1"
 	Header http.Header
-	Body   []byte // truncated at the limit of the Way
+	Body   []byte // truncated at the limit set in the Way
 }
 
-// Way is how to request a page. The zero value uses the network and reads 1 MiB.
+// Way describes how to request a page. The zero value uses the network and reads up to 1 MiB.
 type Options struct {
-	Dial        func(context.Context) (net.Conn, error) // instead of the network
-	Host        string                                  // in the request, "" = as in the address
-	ServerName  string                                  // the SNI in TLS, "" = as in the address
-	Most        int64                                   // bytes of the answer to read, 0 = 1 MiB
-	Certificate func() tls.Certificate                  // called when a server requests one; an empty one is not presented
+	Dial        func(context.Context) (net.Conn, error) // used instead of the network
+	Host        string                                  // in the request, "" = the host in the address
+	ServerName  string                                  // the SNI in TLS, "" = the host in the address
+	Most        int64                                   // maximum number of bytes of the answer to read, 0 = 1 MiB
+	Certificate func() tls.Certificate                  // called when a server requests a certificate; an empty certificate is not presented
 }
 
-// ErrNotAccepted is in the error of a request whose connection was not accepted, for example after a connect timeout.
+// ErrNotAccepted is in a request's error if the connection was not accepted, for example after a connect timeout.
 var ErrNotAccepted = errors.New("no connection")
 
-// Get requests url on a new connection. It uses no proxy, follows no redirect and does not verify certificates.
+// Get requests url on a new connection. It does not use a proxy, follow redirects or verify certificates.
 func Get(ctx context.Context, url string, opts Options) (Page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -83,7 +83,7 @@ func Get(ctx context.Context, url string, opts Options) (Page, error) {
 		most = maxBody
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: report it despite a cut body
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the status code has arrived, so report it even if the body is cut off
 		return Page{}, fmt.Errorf("reading the answer of %s: %w", url, err)
 	}
 	return Page{resp.StatusCode, resp.Proto, resp.Header, body}, nil

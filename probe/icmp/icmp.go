@@ -1,5 +1,5 @@
-// Package icmp pings many addresses at once. Ping uses one socket for each family, sends several packets to each
-// address, and matches replies by number.
+// Package icmp pings many addresses at the same time. Ping uses one socket for each address family and sends
+// several packets to each address. It matches replies by number.
 //
 //	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: no packet could be sent
 //	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
@@ -25,51 +25,51 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Pace is how many packets to send to each address, and the interval between them.
+// Pace is the number of packets to send to each address, and the interval between them.
 type Pace struct {
 	Packets int
 	Every   time.Duration
-	ID      uint16 // the ID of the echoes, for identification elsewhere; 0 = any
+	ID      uint16 // the ID of the echoes, by which other programs can identify them; 0 = any
 }
 
-// The usual paces. If every address answers, Usual takes four tenths of a second, and Brisk takes a tenth of that.
+// The usual paces. If every address answers, Usual takes 0.4 seconds. Brisk takes a tenth of that.
 var (
 	Usual = Pace{Packets: 5, Every: 100 * time.Millisecond}
 	Brisk = Pace{Packets: 3, Every: 20 * time.Millisecond}
 )
 
-// Wait is the wait for the answer to the last packet.
+// Wait is the time to wait for the answer to the last packet.
 const Wait = time.Second
 
-// Stats are the replies of one address.
+// Stats describes the replies from one address.
 type Stats struct {
 	Addr          netip.Addr
-	Sent          int // attempted, even if the packet could not leave
-	Refused       int // number of sent packets that could not leave this node
+	Sent          int // number of attempts, including packets that could not leave
+	Refused       int // number of packets that could not leave this node
 	Received      int
-	Min, Avg, Max time.Duration // of the replies, zero without a reply
-	// Refusal is why a packet could not leave this node: "net-unreachable", "host-unreachable" and so on in the words of
-	// probe.Reason, "denied" by its own firewall, "blackhole", or "too-big" for the outgoing interface. It is "" if all
-	// packets could leave.
+	Min, Avg, Max time.Duration // of the replies, zero if there was no reply
+	// Refusal is the reason why a packet could not leave this node. It is "net-unreachable", "host-unreachable" and so
+	// on, in the words of probe.Reason. It is "denied" if the node's own firewall blocked the packet, "blackhole", or
+	// "too-big" for the outgoing interface. It is "" if all packets could leave.
 	Refusal string
-	// Bounced is the error that a router or the peer sent instead of a reply: "destination unreachable from 10.0.0.1, code
-	// 13 (administratively prohibited)". It is "" without such an error.
+	// Bounced is the error that a router or the peer sent instead of a reply: "destination unreachable from 10.0.0.1,
+	// code 13 (administratively prohibited)". It is "" if there was no such error.
 	Bounced string
-	// Cut reports that the context ended before the time for answers had passed.
+	// Cut reports that the context ended before the wait for answers was over.
 	Cut bool
-	// TooBig reports that a router returned a packet as too big. ReportedMTU is the MTU in that error, or 0 if the error
-	// has no MTU.
+	// TooBig reports that a router rejected a packet as too big. ReportedMTU is the MTU in that error, or 0 if the
+	// error does not contain an MTU.
 	TooBig      bool
 	ReportedMTU int
 
 	sum time.Duration
 }
 
-// errNoSocket reports that this process may not open an ICMP socket.
+// errNoSocket reports that this process is not allowed to open an ICMP socket.
 var errNoSocket = errors.New("no permission to open an ICMP socket")
 
-// Ping sends echo requests to each address, all of one family, at a pace. It collects replies until Wait after the last
-// one, or until ctx ends. It returns an error if it could send nothing.
+// Ping sends echo requests to each address at the given pace. All addresses belong to one family. It collects replies
+// until Wait after the last request, or until ctx ends. It returns an error if it could not send anything.
 func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 	if len(addrs) == 0 {
 		return nil, nil
@@ -83,13 +83,13 @@ func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 	return p.ping(ctx, addrs), nil
 }
 
-// One sends one echo request to an address and waits for its answer. A size other than zero is that of the whole IP
-// packet, which must not be fragmented.
+// One sends one echo request to an address and waits for the answer. If size is not zero, it is the size of the
+// whole IP packet, which must not be fragmented.
 func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	return Burst(ctx, addr, size, Pace{Packets: 1}, wait)
 }
 
-// Burst does the same as One with several packets, at a pace. wait is the time for the last answer.
+// Burst does the same as One, but with several packets at the given pace. wait is the time to wait for the last answer.
 func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -106,7 +106,7 @@ func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Marked sends echo requests with a payload that begins with mark, at a pace.
+// Marked sends echo requests at the given pace. Their payload begins with mark.
 func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -116,8 +116,8 @@ func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Whole sends three echo requests to an address as IP packets of exactly size bytes that must not be fragmented. It
-// ignores the kernel's cached path MTU. One reply is enough. wait is the time for the last answer.
+// Whole sends three echo requests to an address. Each IP packet has exactly size bytes and must not be fragmented. It
+// ignores the path MTU that the kernel has cached. One reply is enough. wait is the time to wait for the last answer.
 func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -131,8 +131,8 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Fragmented sends three echo requests of size bytes to an address, fragmented as the MTU requires. It waits for the
-// last answer.
+// Fragmented sends three echo requests of size bytes to an address. The kernel fragments them as the MTU requires.
+// It waits for the last answer.
 func Fragmented(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -152,21 +152,21 @@ func (p *pinger) sized(size int) {
 	p.payload = size - head - 8
 }
 
-// whole makes every packet exactly size bytes long, and forbids fragments.
+// whole makes every packet exactly size bytes long, and forbids fragmentation.
 func (p *pinger) whole(size int) error {
 	p.sized(size)
 	err := p.unfragmented()
 	switch {
 	case p.payload < 8:
 		return fmt.Errorf("no room for a ping in %d bytes", size)
-	case !p.raw: // the kernel hides router errors from it
+	case !p.raw: // the kernel hides router errors from this kind of socket
 		return fmt.Errorf("%w that receives router errors", errNoSocket)
 	}
 	return err
 }
 
-// ping runs the configured pings and closes the pinger. One goroutine alternates between sending and reading. Even on a
-// slow machine, it never has more packets in transit than answers fit the socket buffer.
+// ping sends the configured pings, and then closes the pinger. One goroutine alternates between sending and reading.
+// Even on a slow machine, the answers to the packets in transit therefore always fit in the socket buffer.
 func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	p.stats = make([]Stats, len(addrs))
 	for i, a := range addrs {
@@ -194,11 +194,11 @@ type pinger struct {
 	v4    bool
 	raw   bool // a raw socket; otherwise a datagram socket, whose ID the kernel sets
 	id    uint16
-	nonce uint64 // in every payload: an echo without it belongs to another program
+	nonce uint64 // included in every payload: an echo without it belongs to another program
 
-	packets     int // to each address
+	packets     int // number of packets to each address
 	every, wait time.Duration
-	payload     int // payload bytes of an echo
+	payload     int // number of payload bytes in an echo
 
 	stats    []Stats
 	sentAt   []time.Time // by sequence number: target*packets + packet
@@ -206,7 +206,7 @@ type pinger struct {
 	answered int
 }
 
-// listen opens a raw socket, or a datagram socket if only that is permitted.
+// listen opens a raw socket. If only a datagram socket is permitted, it opens that.
 func listen(v4 bool) (*pinger, error) {
 	p := &pinger{v4: v4, raw: true, id: uint16(rand.Uint32()), nonce: rand.Uint64()}
 	networks, all := [2]string{"ip6:ipv6-icmp", "udp6"}, "::"
@@ -229,9 +229,9 @@ func listen(v4 bool) (*pinger, error) {
 	return nil, fmt.Errorf("opening an ICMP socket: %w", err)
 }
 
-// filter makes the socket receive only packets that this package reads. The socket's buffer is small, and on a busy
-// node a raw socket sees every ICMP packet. On systems without such a filter, this package reads and drops other
-// packets.
+// filter limits the socket to packets that this package reads. This is necessary because the socket's buffer is
+// small, and on a busy node a raw socket sees every ICMP packet. On systems that have no such filter, this package
+// reads other packets and drops them.
 func (p *pinger) filter() {
 	if c := p.conn.IPv4PacketConn(); c != nil {
 		var f ipv4.ICMPFilter
@@ -252,12 +252,12 @@ func (p *pinger) filter() {
 	}
 }
 
-// burst is how many packets leave at once before answers are read. Answers to more than a few hundred overflow the
-// socket's buffer (net.core.rmem_default, about 270 packets) and would count as lost.
+// burst is the number of packets that are sent before answers are read. Answers to more than a few hundred packets
+// would overflow the socket's buffer (net.core.rmem_default, about 270 packets), and would count as lost.
 const burst = 16
 
-// send spreads each round of packets evenly over time, and reads in between. After a delay it does not send all missed
-// packets at once.
+// send spreads each round of packets evenly over time, and reads answers in between. After a delay, it does not send
+// all missed packets at once.
 func (p *pinger) send(ctx context.Context) {
 	next, gap := time.Now(), p.every*burst/time.Duration(len(p.stats))
 	for round := range p.packets {
@@ -301,8 +301,8 @@ func (p *pinger) sendOne(target, seq int) {
 	}
 }
 
-// refusal returns why a packet could not leave. The kernel reports a drop by a local firewall as EPERM, and a blackhole
-// route as EINVAL.
+// refusal returns the reason why a packet could not leave. If a local firewall drops the packet, the kernel reports
+// EPERM. For a blackhole route, it reports EINVAL.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// The minimum time of a read, and how late a read may end before it is repeated: a busy machine may have filled the
-// socket meanwhile.
+// The minimum duration of a read, and how late a read may end before it is repeated. On a busy machine, the socket
+// may have filled up in the meantime.
 const (
 	minRead = time.Millisecond
 	heldUp  = 5 * time.Millisecond
 )
 
-// read receives packets until the given time, until ctx ends or until done is closed (nil: never). It always reads the
+// read receives packets until the given time, until ctx ends or until done is closed (nil: never). It always reads
 // packets that have already arrived.
 func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 	until = later(until, time.Now().Add(minRead))
 	buf := make([]byte, 1500)
-	_ = p.conn.SetReadDeadline(until) // fails only for a closed socket, as reading does
+	_ = p.conn.SetReadDeadline(until) // fails only if the socket is closed, in which case reading fails as well
 	for ctx.Err() == nil && (done == nil || !done()) {
 		n, from, err := p.conn.ReadFrom(buf)
 		switch {
@@ -39,7 +39,7 @@ func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			until = time.Now().Add(minRead)
 			_ = p.conn.SetReadDeadline(until)
-		} // otherwise an ICMP error about one packet, reported by the kernel
+		} // otherwise, it is an ICMP error about one packet, reported by the kernel
 	}
 }
 
@@ -69,7 +69,7 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 		const fragNeeded = 4
 		tooBig := p.v4 && msg.Code == fragNeeded
 		mtu := 0
-		if tooBig { // RFC 1191 puts the MTU into a field that RFC 792 left unused
+		if tooBig { // RFC 1191 puts the MTU in a field that RFC 792 left unused
 			mtu = int(binary.BigEndian.Uint16(packet[6:]))
 		}
 		text, _ := Unreachable(msg.Code, p.v4)
@@ -86,7 +86,7 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 	}
 }
 
-// meaning is the meaning of a code of "destination unreachable".
+// meaning describes a code of "destination unreachable".
 type meaning struct {
 	text     string
 	firewall bool
@@ -102,8 +102,8 @@ var (
 		5: {"source address refused by policy", true}, 6: {"route rejected", true}}
 )
 
-// Unreachable describes the codes of ICMP's "destination unreachable". The host with the address rejects a connection
-// with a reset. A "port unreachable" comes from a firewall's REJECT.
+// Unreachable describes the codes of the ICMP message "destination unreachable". If the host itself rejects a
+// connection, it sends a reset. A "port unreachable" comes from the REJECT rule of a firewall.
 func Unreachable(code int, v4 bool) (text string, firewall bool) {
 	words := unreachable6
 	if v4 {
@@ -130,8 +130,8 @@ func (p *pinger) echo(seq int, at time.Time) {
 	}
 }
 
-// bounced finds which of our packets an error message quotes: an IP header, then at least eight bytes of the echo
-// request.
+// bounced finds the packet of ours that an error message quotes. The quote contains an IP header and at least
+// eight bytes of the echo request.
 func (p *pinger) bounced(quote []byte, words string, tooBig bool, mtu int) {
 	header := ipv6.HeaderLen
 	if p.v4 {

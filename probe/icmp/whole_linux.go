@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfragmented forbids fragmentation, even of packets that exceed the kernel's cached path MTU: the caller measures
-// that MTU.
+// unfragmented forbids fragmentation, even for packets that exceed the path MTU that the kernel has cached, because
+// the caller measures that MTU.
 func (p *pinger) unfragmented() error {
 	level, option, mode := unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
 	var conn net.PacketConn

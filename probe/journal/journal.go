@@ -1,12 +1,13 @@
-// Package journal reads the newest entries of a systemd journal file, without systemd's libraries. In a file, objects
-// refer to each other by offset. Entries are listed in arrays, each twice as long as the previous array, so the last
-// entries are found quickly.
+// Package journal reads the newest entries of a systemd journal file. It does not need systemd's libraries. In a
+// file, objects refer to each other by their offset. Entries are listed in arrays. Each array is twice as long as the
+// one before it, so the last entries can be found quickly.
 //
 //	entries, err := journal.Tail(ctx, f, size, journal.Want{Units: []string{"kubelet.service"}, Since: then})
 //
-// A file may be truncated, written to at the same time, or malicious. So every offset is checked, the amount of data
-// is bounded, and invalid objects are skipped. Seals and hashes are not verified. It reads uncompressed, zstd and LZ4
-// objects, in the regular format and in the compact format of systemd 252 and later.
+// A file may be truncated or malicious, and journald may be writing to it at the same time. The package therefore
+// checks every offset, limits the amount of data, and skips invalid objects. It does not verify seals and hashes. It
+// reads objects that are uncompressed or compressed with zstd or LZ4. It supports the regular format, and the compact
+// format of systemd 252 and later.
 //
 // Format: systemd.io/JOURNAL_FILE_FORMAT.
 package journal
@@ -23,12 +24,12 @@ import (
 	"time"
 )
 
-// Entry is one line that a service logged, or that systemd logged about it.
+// Entry is one line that a service logged, or that systemd logged about the service.
 type Entry struct {
 	Time  time.Time
-	Unit  string // the service; journald itself determined who logged it
+	Unit  string // the service that logged it, as determined by journald itself
 	PID   string // the process that logged it
-	About bool   // systemd logged it about the service
+	About bool   // true if systemd logged it about the service
 	Text  string
 }
 
@@ -37,25 +38,25 @@ const Kernel = "kernel"
 
 // Want selects entries.
 type Want struct {
-	Units []string  // of these services, or of the Kernel
-	Since time.Time // not older than this
-	Most  int       // the maximum number for each
+	Units []string  // from these services, or from the Kernel
+	Since time.Time // not older than this time
+	Most  int       // maximum number of entries for each service
 }
 
-// Limits of what is read from a file.
+// Limits on what is read from a file.
 const (
 	maxEntries = 30_000   // a noisy service may have pushed the wanted entries far back
-	maxArrays  = 64       // of entries; each is twice as long as the one before it
-	maxItems   = 128      // of an entry
-	maxPacked  = 64 << 10 // bytes of a compressed object
-	maxText    = 8 << 10  // bytes of a line
-	maxKnown   = 8192     // cached objects
-	maxField   = 200      // bytes of a field other than the line
+	maxArrays  = 64       // number of entry arrays; each is twice as long as the one before it
+	maxItems   = 128      // number of fields in an entry
+	maxPacked  = 64 << 10 // size of a compressed object in bytes
+	maxText    = 8 << 10  // length of a line in bytes
+	maxKnown   = 8192     // number of cached objects
+	maxField   = 200      // size in bytes of a field other than the line
 )
 
 // Sizes and types of objects.
 const (
-	headerSize = 208 // the part that all versions have
+	headerSize = 208 // the part that exists in all versions
 	objectSize = 16
 	arraySize  = 24
 	entrySize  = 64
@@ -64,19 +65,19 @@ const (
 	kindEntry = 3
 	kindArray = 6
 
-	packedXZ, packedLZ4, packedZSTD = 1, 2, 4 // flags of an object
+	packedXZ, packedLZ4, packedZSTD = 1, 2, 4 // an object's flags
 
-	formKnown   = 1<<5 - 1 // the supported flags of a file: xz, lz4, keyed hash, zstd, compact
+	formKnown   = 1<<5 - 1 // the flags of a file that this package supports: xz, lz4, keyed hash, zstd, compact
 	formCompact = 1 << 4
 )
 
-// notRead replaces a line in an unsupported compression.
+// notRead replaces a line that uses an unsupported compression.
 const notRead = "(a long line, in an unsupported compression)"
 
-// errCut reports that there are too many entries since the wanted time.
+// errCut reports that there are too many entries since the requested time.
 var errCut = fmt.Errorf("the journal has more than %d entries since then: older entries were not read", maxEntries)
 
-// errBroken reports an object that is invalid, or at an invalid place.
+// errBroken reports an object that is invalid, or that is in an invalid place.
 var errBroken = errors.New("the journal file is broken")
 
 // file is an open journal file.
@@ -84,12 +85,12 @@ type file struct {
 	io.ReaderAt
 	size    uint64
 	compact bool
-	arrays  uint64 // offset of the first array of entries
+	arrays  uint64 // offset of the first entry array
 	entries uint64
 	known   map[uint64]field
 }
 
-// Span returns the times of a file's first and last entry.
+// Span returns the times of the first and last entry in a file.
 func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	head, err := header(r)
 	if err != nil {
@@ -98,8 +99,8 @@ func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	return moment(head[184:]), moment(head[192:]), nil
 }
 
-// Tail returns the wanted entries among a file's last entries, oldest first. It also returns errCut if the last entries
-// do not reach back far enough.
+// Tail returns the wanted entries among the last entries in a file, with the oldest first. If the last entries do not
+// go back far enough, it also returns errCut.
 func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, error) {
 	head, err := header(r)
 	if err != nil {
@@ -141,7 +142,7 @@ func moment(b []byte) time.Time {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b) & (1<<62 - 1)))
 }
 
-// back calls use with the offset of each entry, newest first, until it returns false.
+// back calls use with the offset of each entry until use returns false. It starts with the newest entry.
 func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
 	arrays, err := f.arraysOf()
 	if err != nil {
@@ -175,7 +176,7 @@ func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
 // array is one array in the list of entries.
 type array struct{ at, used uint64 }
 
-// arraysOf lists the arrays of entries, with the used length of each.
+// arraysOf lists the entry arrays, and the used length of each.
 func (f *file) arraysOf() ([]array, error) {
 	var out []array
 	left := f.entries
@@ -187,7 +188,7 @@ func (f *file) arraysOf() ([]array, error) {
 		a := array{at, min(left, (size-arraySize)/f.item())}
 		out, left = append(out, a), left-a.used
 		next := binary.LittleEndian.Uint64(head[objectSize:])
-		if next != 0 && next <= at || len(out) > maxArrays { // a later array is at a higher offset
+		if next != 0 && next <= at || len(out) > maxArrays { // a later array has a higher offset
 			return nil, errBroken
 		}
 		at = next
@@ -210,7 +211,7 @@ func (f *file) offset(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// read reads a part of the file, and rejects ranges outside of it.
+// read reads a part of the file. It rejects ranges that are outside the file.
 func (f *file) read(at, n uint64) ([]byte, error) {
 	if at > f.size || n > f.size-at || n > maxPacked {
 		return nil, errBroken
@@ -222,7 +223,7 @@ func (f *file) read(at, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// object reads the first bytes of an object of a type, and its whole size.
+// object reads the first bytes of an object of the given type. It also returns the size of the whole object.
 func (f *file) object(at uint64, kind byte, least uint64) ([]byte, uint64, error) {
 	head, err := f.read(at, least)
 	if err != nil {
@@ -262,7 +263,7 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 			transport = it.value
 		case "SYSLOG_FACILITY":
 			facility = it.value
-		case "CONTAINER_ID", "CONTAINER_NAME": // logged by a container, through dockerd's log driver
+		case "CONTAINER_ID", "CONTAINER_NAME": // a container logged it through dockerd's log driver
 			container = it.value
 		case "MESSAGE", packed:
 			texts = append(texts, offset)
@@ -292,7 +293,7 @@ type field struct{ name, value string }
 // packed is the name of a compressed field. Only long fields are compressed.
 const packed = "packed"
 
-// fieldAt returns the field at an offset. It caches fields, because most entries share them.
+// fieldAt returns the field at an offset. It caches fields, because most entries share fields.
 func (f *file) fieldAt(at uint64) field {
 	if it, ok := f.known[at]; ok {
 		return it
@@ -305,7 +306,7 @@ func (f *file) fieldAt(at uint64) field {
 			it.name, it.value, _ = strings.Cut(string(b), "=")
 		}
 	}
-	if it.name == "MESSAGE" { // read when it is needed
+	if it.name == "MESSAGE" { // read only when needed
 		it.value = ""
 	}
 	if len(f.known) >= maxKnown {
@@ -323,7 +324,7 @@ func (f *file) dataSize() uint64 {
 	return 64
 }
 
-// payload returns the beginning of the text of a data object, "" if it cannot be read.
+// payload returns the beginning of the text in a data object, or "" if the text cannot be read.
 func (f *file) payload(at uint64) string {
 	head, size, err := f.object(at, kindData, f.dataSize())
 	if err != nil {

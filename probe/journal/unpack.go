@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpack returns the beginning of a compressed text, as far as it could be read. It does not read xz, which systemd
-// used before LZ4.
+// unpack returns the beginning of a compressed text, up to the point where it could be read. It does not support
+// xz, which systemd used before LZ4.
 func unpack(form byte, b []byte) []byte {
 	switch form {
 	case packedZSTD:
@@ -30,15 +30,15 @@ func unpackZSTD(b []byte) []byte {
 		return nil
 	}
 	defer d.Close()
-	out, _ := io.ReadAll(io.LimitReader(d, maxText)) // truncated input still yields its beginning
+	out, _ := io.ReadAll(io.LimitReader(d, maxText)) // truncated input still yields the beginning of the text
 	return out
 }
 
-// unpackLZ4 decompresses an LZ4 block, up to a number of bytes. A block is a list of sequences. A sequence is a token
-// with two lengths, then literal bytes, then the distance of the match to copy.
+// unpackLZ4 decompresses an LZ4 block, up to the given number of bytes. A block is a list of sequences. Each sequence
+// consists of a token with two lengths, literal bytes, and the distance to the match that must be copied.
 func unpackLZ4(in []byte, most int) []byte {
 	out := make([]byte, 0, most)
-	length := func(half int) int { // a length of 15 continues in the following bytes
+	length := func(half int) int { // if a length is 15, it continues in the bytes that follow
 		for more := half == 15; more && len(in) > 0; in = in[1:] {
 			half += int(in[0])
 			more = in[0] == 255

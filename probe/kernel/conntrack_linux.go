@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SentTo returns where the kernel really sends the packets of a connection of this network namespace: the source of the
-// expected answers. It returns ErrNotTracked if the kernel has no entry, for example for a refused connection, which it
-// forgets at once.
+// SentTo returns the address to which the kernel actually sends the packets of a connection in this network namespace.
+// This is the source of the expected answers. It returns ErrNotTracked if the kernel has no entry. For example, the
+// kernel forgets a refused connection immediately.
 func SentTo(f Flow) (netip.AddrPort, error) {
 	family := uint8(unix.AF_INET6)
 	if f.To.Addr().Is4() {
 		family = unix.AF_INET
 	}
-	// The kernel flags the single answer as a part of several, and ends it with the acknowledgement.
+	// The kernel flags the single answer as one part of several, and ends it with the acknowledgement.
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_ACK)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
 	req.AddData(tupleOf(f))
@@ -58,7 +58,7 @@ func tupleOf(f Flow) *nl.RtAttr {
 	return tuple
 }
 
-// tracked parses an entry of the connection table.
+// tracked parses an entry in the connection table.
 func tracked(message []byte) (f Flow, sent netip.AddrPort, ok bool) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return f, sent, false
@@ -102,11 +102,12 @@ func flowIn(tuple []byte) Flow {
 	return f
 }
 
-// NewConnections watches the connections that this network namespace begins to track. It finds a connection that is
-// over before SentTo can look it up. It receives every new one, so watch only for the duration of one attempt.
+// NewConnections watches for connections that this network namespace starts to track. It also finds a connection
+// that ends before SentTo can look it up. It receives every new connection, so watch only during one attempt.
 type NewConnections struct{ socket *nl.NetlinkSocket }
 
-// newConnections is the kernel's multicast group for them (NFNLGRP_CONNTRACK_NEW in linux/netfilter/nfnetlink.h).
+// newConnections is the kernel's multicast group for new connections (NFNLGRP_CONNTRACK_NEW in
+// linux/netfilter/nfnetlink.h).
 const newConnections = 1
 
 // WatchConnections starts a watch.
@@ -115,7 +116,7 @@ func WatchConnections() (*NewConnections, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching new connections: %w", firewallError(err))
 	}
-	// On a busy node the kernel drops events that do not fit the queue. The result is unknown then.
+	// On a busy node, the kernel drops events that do not fit in the queue. The result is then unknown.
 	pause := unix.NsecToTimeval(int64(eventWait))
 	if err := s.SetReceiveTimeout(&pause); err != nil {
 		s.Close()
@@ -124,14 +125,16 @@ func WatchConnections() (*NewConnections, error) {
 	return &NewConnections{s}, nil
 }
 
-// eventWait is how long the event of a new connection may take. The kernel sends it before the packet.
+// eventWait is the maximum time to wait for the event of a new connection. The kernel sends the
+// event before the packet.
 const eventWait = 100 * time.Millisecond
 
-// Close ends the watch.
+// Close stops the watch.
 func (n *NewConnections) Close() { n.socket.Close() }
 
-// SentTo returns where the kernel sent the packets of a connection that was created since. Of its source, only the port
-// must match. It returns ErrNotTracked if the kernel reported none.
+// SentTo returns the address to which the kernel sent the packets of a connection that was created after the watch
+// started. Only the port of its source must match. It returns ErrNotTracked if the kernel did not report such a
+// connection.
 func (n *NewConnections) SentTo(ctx context.Context, f Flow) (netip.AddrPort, error) {
 	for ctx.Err() == nil {
 		messages, from, err := n.socket.Receive()

@@ -14,25 +14,28 @@ type Flow struct {
 	From, To netip.AddrPort
 }
 
-// ErrNotTracked reports that the kernel has no entry for a connection: a rule exempts it, or it ended before it opened.
+// ErrNotTracked reports that the kernel has no entry for a connection. Either a rule exempts it, or
+// it ended before it opened.
 var ErrNotTracked = errors.New("the kernel does not track this connection")
 
-// divertsByDesign reports whether a chain belongs to kube-proxy or to Calico, which translate the addresses of Services
-// and floating IPs. KUBE-HP-* are hostPorts of a container runtime and not kube-proxy's.
+// divertsByDesign reports whether a chain belongs to kube-proxy or to Calico. Both translate the addresses of Services
+// and floating IPs. Chains named KUBE-HP-* do not belong to kube-proxy. They are for the hostPorts of a container
+// runtime.
 func divertsByDesign(table, chain string) bool {
 	return table == "kube-proxy" || table == "calico" ||
 		slices.ContainsFunc([]string{"KUBE-SEP-", "KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "cali-"},
 			func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
-// OfHostPort reports whether a chain belongs to a hostPort: of the CNI plugin portmap, or of CRI-O.
+// OfHostPort reports whether a chain belongs to a hostPort. Such chains come from the CNI plugin
+// portmap, or from CRI-O.
 func OfHostPort(table, chain string) bool {
 	prefixes := []string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"}
 	return table == "cni_hostport" ||
 		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
-// Flags of a target's address range (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED of
+// Flags in the address range of a target (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED in
 // linux/netfilter/nf_nat.h).
 const (
 	rangeAddresses = 1 << 0
@@ -40,7 +43,8 @@ const (
 )
 
 // diverted parses an iptables target that redirects packets. It returns false for other targets. The revisions are
-// those of net/netfilter/xt_nat.c, xt_REDIRECT.c and xt_TPROXY.c: 0 has IPv4 addresses, later ones have room for IPv6.
+// defined in net/netfilter/xt_nat.c, xt_REDIRECT.c and xt_TPROXY.c. Revision 0 has IPv4 addresses, and later revisions
+// have space for IPv6.
 func diverted(target string, revision byte, v4 bool, data []byte) (does string, to netip.AddrPort, is bool) {
 	does = map[string]string{"DNAT": DoesDNAT, "REDIRECT": DoesRedirect, "TPROXY": DoesTProxy}[target]
 	size := 16
@@ -74,7 +78,8 @@ func diverted(target string, revision byte, v4 bool, data []byte) (does string, 
 	return does, rangeStart(first, v4, port), true
 }
 
-// rangeStart returns an address and a port. An IPv4 address uses the first bytes of a field with room for IPv6.
+// rangeStart returns an address and a port. An IPv4 address occupies the first bytes of a field
+// that has space for IPv6.
 func rangeStart(addr []byte, v4 bool, port uint16) netip.AddrPort {
 	if v4 && len(addr) > 4 {
 		addr = addr[:4]
@@ -86,7 +91,7 @@ func rangeStart(addr []byte, v4 bool, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a, port)
 }
 
-// legacyDiversions lists such rules among the entries of a legacy iptables table.
+// legacyDiversions lists such rules in the entries of a legacy iptables table.
 func legacyDiversions(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
 	var out []PacketRule
 	chain, place := "", uint64(0)

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Diversions lists the rules of all firewalls that redirect packets, except those of kube-proxy and Calico. It returns
-// an error for what it could not read, together with what it could.
+// Diversions lists the rules in all firewalls that redirect packets, except for those of kube-proxy and Calico. If it
+// cannot read everything, it returns the rules that it could read together with an error.
 func Diversions(h *probe.Host) ([]PacketRule, error) {
 	var out []PacketRule
 	var failed error
@@ -36,7 +36,7 @@ func Diversions(h *probe.Host) ([]PacketRule, error) {
 	return slices.DeleteFunc(out, func(r PacketRule) bool { return divertsByDesign(r.Table, r.Chain) }), failed
 }
 
-// nftDiversions returns those of nftables and iptables-nft.
+// nftDiversions returns such rules from nftables and iptables-nft.
 func nftDiversions() ([]PacketRule, error) {
 	var out []PacketRule
 	full := false
@@ -90,7 +90,7 @@ func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool)
 				break
 			}
 			fallthrough
-		default: // a set, the type of an address, a limit, ...
+		default: // a set, an address type, a limit, ...
 			partly = true
 		}
 	}
@@ -99,7 +99,7 @@ func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool)
 	return r, does != ""
 }
 
-// registers are the values that an nftables rule has loaded into the kernel's registers.
+// registers holds the values that an nftables rule has loaded into the kernel's registers.
 type registers map[uint32][]byte
 
 // set executes an immediate expression.
@@ -110,13 +110,15 @@ func (g registers) set(data []byte) {
 	}
 }
 
-// Attributes of nftables' tproxy (linux/netfilter/nf_tables.h). Its library can only write them.
+// Attributes of the nftables expression tproxy (linux/netfilter/nf_tables.h). The library can write
+// this expression but cannot read it.
 const (
 	tproxyAddress = 2
 	tproxyPort    = 3
 )
 
-// sent returns where an expression sends packets. It returns false for an expression that changes their source.
+// sent returns the destination to which an expression sends packets. It returns false if an
+// expression changes the packets' source.
 func (g registers) sent(family byte, name string, data []byte) (does string, to netip.AddrPort, is bool) {
 	var addr, lastAddr, port, lastPort uint32
 	switch name {
@@ -147,7 +149,7 @@ func (g registers) sent(family byte, name string, data []byte) (does string, to 
 	return does, netip.AddrPortFrom(g.address(addr, lastAddr), g.port(port, lastPort)), true
 }
 
-// address returns the address in a register, invalid if it is part of a range.
+// address returns the address in a register. It is invalid if the address is part of a range.
 func (g registers) address(register, last uint32) netip.Addr {
 	if last != 0 && last != register && !slices.Equal(g[last], g[register]) {
 		return netip.Addr{}
@@ -156,7 +158,7 @@ func (g registers) address(register, last uint32) netip.Addr {
 	return a
 }
 
-// port returns the port in a register, 0 if it is part of a range.
+// port returns the port in a register, or 0 if the port is part of a range.
 func (g registers) port(register, last uint32) uint16 {
 	if last != 0 && last != register && !slices.Equal(g[last], g[register]) || len(g[register]) < 2 {
 		return 0
@@ -164,7 +166,7 @@ func (g registers) port(register, last uint32) uint16 {
 	return binary.BigEndian.Uint16(g[register])
 }
 
-// targetOf parses a target that iptables-nft keeps in the iptables format.
+// targetOf parses a target that iptables-nft stores in the iptables format.
 func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.AddrPort, is bool) {
 	name, revision, info := "", uint32(0), []byte(nil)
 	for _, a := range nftAttrs(data) {
@@ -182,8 +184,8 @@ func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.A
 	return diverted(name, byte(revision), family == nftables.TableFamilyIPv4, info)
 }
 
-// nftDecodes parses an expression, and reports whether it could. The library indexes into attributes that may be too
-// short, which is a panic (google/nftables v0.3.0, expr/verdict.go).
+// nftDecodes parses an expression, and reports whether it succeeded. The library indexes into attributes that may be
+// too short, which causes a panic (google/nftables v0.3.0, expr/verdict.go).
 func nftDecodes(family byte, data []byte, into expr.Any) bool {
 	return probe.Recovered(func() error { return expr.Unmarshal(family, data, into) }) == nil
 }

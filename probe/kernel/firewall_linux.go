@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// firewallError translates the kernel's errors about its firewall: a missing right, or (EINVAL, from netlink itself)
-// that this kernel has no such firewall. It returns other errors unchanged.
+// firewallError translates errors from the kernel about its firewall. The process may lack a right, or this kernel
+// may not have such a firewall (EINVAL, from netlink itself). It returns other errors unchanged.
 func firewallError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -31,7 +31,8 @@ func firewallError(err error) error {
 	return err
 }
 
-// steady lists again if the nftables rules changed during the list. Their library does not report that.
+// steady repeats a listing if the nftables rules changed while they were being listed. The nftables
+// library does not report such a change.
 func steady[T any](list func() (T, error)) (T, error) {
 	return undisturbed(func() (out T, err error) {
 		before, err := generation()
@@ -46,7 +47,7 @@ func steady[T any](list func() (T, error)) (T, error) {
 	})
 }
 
-// generation returns the kernel's generation number of the nftables rules, which each change increments.
+// generation returns the kernel's generation number of the nftables rules. Each change increments it.
 func generation() ([]byte, error) {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0)
 	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
@@ -68,16 +69,18 @@ func generation() ([]byte, error) {
 	return nil, errors.New("the kernel reports no generation of the nftables rules")
 }
 
-// nftFamilies are the families of tables that see IPv4 or IPv6 packets.
+// nftFamilies lists the table families that see IPv4 or IPv6 packets.
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6,
 	nftables.TableFamilyINet: 0}
 
-// maxRead bounds how many wanted chains have their rules read, beside the chains of all forwarded packets.
+// maxRead is the maximum number of wanted chains whose rules are read. The chains that all
+// forwarded packets pass do not count.
 const maxRead = 300
 
-// NFTChains lists the chains of nftables and iptables-nft that are wanted or see all forwarded packets. It returns none
-// on a kernel without nftables. It reads the rules of the latter, and of at most maxRead wanted chains that read
-// selects. Like for nft and iptables-nft, the kernel loads its nftables module on the first query.
+// NFTChains lists the chains of nftables and iptables-nft that the caller wants or that see all forwarded packets. It
+// returns no chains if the kernel has no nftables. It reads the rules of chains that see all forwarded packets. It also
+// reads the rules of at most maxRead wanted chains that read selects. At the first query, the kernel loads its nftables
+// module, as it does for nft and iptables-nft.
 func NFTChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -117,7 +120,7 @@ func listChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	return out, nil
 }
 
-// nftRules lists the chains to which the rules of a chain jump, and reports whether a rule drops or rejects.
+// nftRules lists the chains to which a chain's rules jump, and reports whether a rule drops or rejects packets.
 func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses bool, err error) {
 	rules, err := c.GetRules(of.Table, of)
 	if err != nil {
@@ -147,7 +150,7 @@ func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses boo
 	return jumps, refuses, nil
 }
 
-// NFTSet returns the addresses in a named nftables set. It returns ErrNotExist if there is no such set.
+// NFTSet returns the addresses in a named nftables set. It returns ErrNotExist if the set does not exist.
 func NFTSet(family int, table, name string) ([]Span, error) {
 	return steady(func() ([]Span, error) { return listSet(family, table, name) })
 }
@@ -175,7 +178,7 @@ func listSet(family int, table, name string) ([]Span, error) {
 	return spans(keys, set.Interval), nil
 }
 
-// IPSet returns the addresses in an ipset. It returns ErrNotExist if there is no such set.
+// IPSet returns the addresses in an ipset. It returns ErrNotExist if the ipset does not exist.
 func IPSet(name string) ([]Span, error) {
 	set, err := netlink.IpsetList(name)
 	if err != nil {
@@ -199,8 +202,8 @@ func IPSet(name string) ([]Span, error) {
 	return out, nil
 }
 
-// maxTable is the maximum size of a legacy iptables table that is read: some 80,000 rules. The kernel returns a table
-// only as a whole.
+// maxTable is the maximum size of a legacy iptables table that is read: about 80,000 rules. The kernel can only
+// return a table as a whole.
 const maxTable = 16 << 20
 
 // legacyFound is a legacy iptables table as the kernel returns it.
@@ -212,8 +215,8 @@ type legacyFound struct {
 	entries []byte
 }
 
-// legacyTables reads the tables of a name, "" = all, of both families. It skips tables that are not loaded, because
-// querying one would make the kernel load it.
+// legacyTables reads the tables with the given name in both families. "" means all tables. It skips tables that are
+// not loaded, because the kernel would load a table if it were queried.
 func legacyTables(h *probe.Host, name string, each func(legacyFound) error) error {
 	for _, l := range []struct {
 		family, af, level int
@@ -225,7 +228,7 @@ func legacyTables(h *probe.Host, name string, each func(legacyFound) error) erro
 	} {
 		text, err := ReadProc(h, l.names)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // this kernel has no such file
+			continue // this kernel does not have the file
 		}
 		if err != nil {
 			return err
@@ -246,8 +249,8 @@ func legacyTables(h *probe.Host, name string, each func(legacyFound) error) erro
 	return nil
 }
 
-// LegacyChains lists the chains of a legacy iptables table of this network namespace. It returns none if the table is
-// not loaded, and does not query it, because that would make the kernel load it.
+// LegacyChains lists the chains of a legacy iptables table in this network namespace. If the table is not loaded,
+// LegacyChains returns no chains. It does not query the table, because the kernel would then load it.
 func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
 	var out []Chain
 	err := legacyTables(h, table, func(t legacyFound) error {
@@ -264,11 +267,11 @@ func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
 	return out, nil
 }
 
-// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES in linux/netfilter_ipv4/ip_tables.h. Those of IPv6 have the same numbers.
+// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES in linux/netfilter_ipv4/ip_tables.h. The IPv6 options have the same numbers.
 const (
 	getInfo    = 64
 	getEntries = 65
-	nameLength = 32 // of a table
+	nameLength = 32 // length of a table's name
 )
 
 // legacyTable reads a legacy iptables table from the kernel.

@@ -5,11 +5,12 @@ import (
 	"syscall"
 )
 
-// Invalid is the meaning of EINVAL instead of a route. The kernel returns it in several cases (fib_validate_source in
-// net/ipv4/fib_frontend.c, ip_route_output_key_hash_rcu in net/ipv4/route.c), which only its tables distinguish.
+// Invalid explains why the kernel returned EINVAL instead of a route. The kernel returns EINVAL in several cases
+// (fib_validate_source in net/ipv4/fib_frontend.c, ip_route_output_key_hash_rcu in net/ipv4/route.c). Only the
+// kernel's tables show which case it is.
 type Invalid struct {
 	Means Meaning
-	By    *Route // the table entry that proves it, nil if none does
+	By    *Route // the table entry that proves it, nil if no entry does
 }
 
 // Meaning is one of the cases of Invalid.
@@ -17,11 +18,11 @@ type Meaning string
 
 // The cases of Invalid.
 const (
-	MeansUnknown       Meaning = ""               // no table shows why
+	MeansUnknown       Meaning = ""               // no table shows the reason
 	MeansBlackhole     Meaning = "blackhole"      // By discards the packet
-	MeansOwnSource     Meaning = "source-local"   // By makes the source of an incoming packet this machine's own
-	MeansForeignSource Meaning = "source-foreign" // the source of an outgoing packet is not this machine's
-	MeansMartian       Meaning = "source-martian" // no machine may send from that source
+	MeansOwnSource     Meaning = "source-local"   // because of By, the source of an incoming packet is this machine's own address
+	MeansForeignSource Meaning = "source-foreign" // the source of an outgoing packet is not this machine's address
+	MeansMartian       Meaning = "source-martian" // no machine may send packets from that source
 )
 
 // Error implements error.
@@ -30,7 +31,7 @@ func (e *Invalid) Error() string { return e.Explain() }
 // Unwrap returns the kernel's errno.
 func (e *Invalid) Unwrap() error { return syscall.EINVAL }
 
-// Explain returns the reason, with the table entry.
+// Explain returns the reason, and the table entry if there is one.
 func (e *Invalid) Explain() string {
 	switch e.Means {
 	case MeansBlackhole:

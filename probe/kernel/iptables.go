@@ -9,17 +9,17 @@ import (
 
 // Chain is one chain of a firewall: nftables, iptables-nft or legacy iptables.
 type Chain struct {
-	Family      int // 4, 6, or 0 for a table that sees both
+	Family      int // 4, 6, or 0 for a table that sees both families
 	Table, Name string
-	// These describe a chain that all forwarded packets pass: whether it drops what no rule accepts. Of it, and of chains
-	// whose rules are read: the chains that its rules jump to, and whether a rule drops or rejects packets regardless of
-	// their connection's state.
+	// These fields describe a chain that all forwarded packets pass. They say whether the chain drops packets that no
+	// rule accepts. For such a chain, and for chains whose rules are read, they also list the chains to which the rules
+	// jump. They say whether a rule drops or rejects packets regardless of the connection's state.
 	Forward, Drops, Refuses bool
 	Jumps                   []string
 }
 
-// legacyInfo is the kernel's description of a legacy iptables table: where in its entries each built-in chain begins
-// and ends (struct ipt_getinfo after the name).
+// legacyInfo is the kernel's description of a legacy iptables table. It says where each built-in chain begins and
+// ends in the table's entries (struct ipt_getinfo after the name).
 type legacyInfo struct {
 	Hooks       uint32
 	First, Last [5]uint32
@@ -30,8 +30,8 @@ type legacyInfo struct {
 // hookForward is the number of the chain FORWARD (NF_INET_FORWARD).
 const hookForward = 2
 
-// legacyLayout has the offsets in one rule: the size of its address match (struct ipt_ip, ip6t_ip6), and of everything
-// before the first extension.
+// legacyLayout holds the offsets in one rule: the size of the rule's address match (struct ipt_ip, ip6t_ip6), and the
+// size of everything before the first extension.
 type legacyLayout struct{ match, entry int }
 
 var (
@@ -41,10 +41,10 @@ var (
 
 var errLegacy = errors.New("the table of legacy iptables cannot be parsed")
 
-// legacyParse lists the chains among the entries of a table. A user-defined chain begins after an ERROR target with its
-// name.
+// legacyParse lists the chains in a table's entries. A user-defined chain begins after an ERROR target that contains
+// the chain's name.
 func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, error) {
-	const target = 32 // bytes of struct xt_entry_target
+	const target = 32 // size of struct xt_entry_target in bytes
 	var out []Chain
 	starts := map[int32]string{}
 	forward := Chain{Name: "FORWARD", Forward: true}
@@ -65,7 +65,7 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 			at <= int(info.Last[hookForward])
 		switch {
 		case name == "ERROR":
-			if called := text(data); called != "ERROR" { // otherwise it ends the table
+			if called := text(data); called != "ERROR" { // otherwise, it ends the table
 				out = append(out, Chain{Name: called})
 				starts[int32(at+next)] = called
 			}
@@ -91,7 +91,8 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 	return append(out, forward), nil
 }
 
-// byState reports whether matches of a rule test the state of a connection: such rules drop packets of no connection.
+// byState reports whether a rule's matches test the connection state. Such rules drop packets that
+// belong to no connection.
 func byState(matches []byte) bool {
 	return bytes.Contains(matches, []byte("conntrack\x00")) || bytes.Contains(matches, []byte("state\x00"))
 }

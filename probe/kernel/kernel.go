@@ -1,12 +1,13 @@
-// Package kernel reads Linux's tables of the current network namespace: routes, interfaces, neighbours, sockets,
-// firewall rules. Each table has one reader, which checks, tools and probes in pods share. The package does not judge
-// entries: its callers do. It uses netlink, changes nothing, and on other systems returns errors.ErrUnsupported.
+// Package kernel reads Linux's tables in the current network namespace: routes, interfaces, neighbours, sockets and
+// firewall rules. Each table has one reader, which checks, tools and probes in pods share. The package does not
+// evaluate entries, its callers do. It uses netlink and does not change anything. On other systems, it returns
+// errors.ErrUnsupported.
 //
 //	way, matched, err := kernel.RouteOf(kernel.Packet{To: addr})
 //	links, err := kernel.Links()
 //
-// A table that changes while it is read is read again, a few times. Pods come and go on a busy node, and half a table
-// must not look like a fault. If it changes each time, that is an error.
+// If a table changes while it is being read, the package reads it again, up to a few times. Pods come and go on a busy
+// node, and a partial table must not look like a fault. If the table changes each time, the package returns an error.
 package kernel
 
 import (
@@ -20,16 +21,16 @@ import (
 type Link struct {
 	Index    int
 	Name     string
-	Kind     string // "veth", "vxlan", "device", ... as the kernel names it
+	Kind     string // "veth", "vxlan", "device", ... as in the kernel
 	MTU      int
-	Up       bool   // it is administratively up
+	Up       bool   // the interface is administratively up
 	Carrier  bool   // the other end exists and is up
-	State    string // operational state of RFC 2863: "up", "lower-layer-down", "unknown", ...
+	State    string // operational state from RFC 2863: "up", "lower-layer-down", "unknown", ...
 	Loopback bool
 	MAC      string
 	Addrs    []netip.Prefix
-	Master   string // the bridge or bond that it is part of
-	VXLAN    *VXLAN // nil for other kinds
+	Master   string // the bridge or bond to which the interface belongs
+	VXLAN    *VXLAN // nil for other kinds of interfaces
 	Counters
 }
 
@@ -42,17 +43,17 @@ func (l Link) Has(a netip.Addr) bool {
 type VXLAN struct {
 	VNI, Port int
 	Local     netip.Addr
-	External  bool // each packet has its own destination: there are no entries
+	External  bool // each packet has its own destination, so there are no entries
 }
 
-// Counters are the kernel's counters of a Link since its creation.
+// Counters holds the kernel's counters for a Link since the link was created.
 type Counters struct {
 	BytesIn, BytesOut   uint64
 	ErrorsIn, ErrorsOut uint64
 	DropsIn, DropsOut   uint64
 }
 
-// Neighbour is an entry of the ARP or NDP table, or of a VXLAN interface's forwarding table.
+// Neighbour is an entry in the ARP or NDP table, or in a VXLAN interface's forwarding table.
 type Neighbour struct {
 	Addr   netip.Addr
 	Device string
@@ -61,7 +62,7 @@ type Neighbour struct {
 	Router bool
 }
 
-// NeighbourStates are the states of a Neighbour (linux/neighbour.h).
+// NeighbourStates maps the states of a Neighbour (linux/neighbour.h).
 var NeighbourStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay",
 	0x10: "probe", 0x20: "failed", 0x40: "noarp", 0x80: "permanent"}
 
@@ -69,10 +70,10 @@ var NeighbourStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04
 type Socket struct {
 	State     string // "listens", "established", ...
 	Near, Far netip.AddrPort
-	Inode     uint32 // its process has it open under this number
+	Inode     uint32 // the socket's process has it open under this number
 }
 
-// SocketInode returns the number of a socket in the link target of an open file: "socket:[4711]". It returns 0 for
+// SocketInode returns a socket's number from the link target of an open file: "socket:[4711]". It returns 0 for
 // other files.
 func SocketInode(link string) uint32 {
 	text, isSocket := strings.CutPrefix(link, "socket:[")
@@ -83,10 +84,10 @@ func SocketInode(link string) uint32 {
 	return uint32(n)
 }
 
-// States are states of TCP sockets, one bit each.
+// States is a set of TCP socket states, one bit each.
 type States uint32
 
-// The States that can be queried. No process has a socket in time-wait open.
+// The States that a caller can query. No process holds a socket open in time-wait.
 const (
 	Established States = 1 << 1
 	Connecting  States = 1 << 2 // no answer yet

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errNotLinux is the error of every function on other systems.
+// errNotLinux is the error that every function returns on other systems.
 var errNotLinux = fmt.Errorf("querying the kernel: %w", errors.ErrUnsupported)
 
 // RouteOf needs Linux.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undisturbed lists again if the table changed during the list.
+// undisturbed repeats a listing if the table changed while it was being listed.
 func undisturbed[T any](list func() (T, error)) (out T, err error) {
 	for range 3 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -19,7 +19,7 @@ func undisturbed[T any](list func() (T, error)) (out T, err error) {
 	return out, err
 }
 
-// Links lists the interfaces in the order of their creation.
+// Links lists the interfaces in the order in which they were created.
 func Links() ([]Link, error) {
 	links, err := undisturbed(netlink.LinkList)
 	if err != nil {
@@ -57,7 +57,7 @@ func LinkNamed(name string) (Link, error) {
 	return out, nil
 }
 
-// addresses returns the addresses of an interface, nil = of all, by its index.
+// addresses returns the addresses of an interface by its index. nil means the addresses of all interfaces.
 func addresses(of netlink.Link) (map[int][]netip.Prefix, error) {
 	list, err := undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(of, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -86,8 +86,8 @@ func (d devices) link(l netlink.Link) Link {
 	return out
 }
 
-// settled returns the state that an interface is about to have. The state follows the carrier flag within a second,
-// later on a busy machine.
+// settled returns the state that an interface is about to enter. The state follows the carrier flag within a
+// second. On a busy machine, it takes longer.
 func settled(l Link, state netlink.LinkOperState) string {
 	switch {
 	case !l.Carrier && state == netlink.OperUp:
@@ -101,8 +101,8 @@ func settled(l Link, state netlink.LinkOperState) string {
 // devices caches the names of interfaces by index.
 type devices map[int]string
 
-// namesOf returns the names of all interfaces with one query, not one for each. Missing names are looked up when
-// needed.
+// namesOf returns the names of all interfaces with a single query, instead of one query for each interface. It
+// looks up missing names when they are needed.
 func namesOf() devices {
 	names := devices{}
 	links, _ := netlink.LinkList()
@@ -136,8 +136,8 @@ func Neighbours(family int) ([]Neighbour, error) {
 	return out, nil
 }
 
-// NeighboursOn lists the neighbours of one interface, and its forwarding table, which bridges and VXLAN interfaces
-// have: the address to which packets for a MAC are sent.
+// NeighboursOn lists the neighbours of one interface. It also lists the forwarding table of a bridge or VXLAN
+// interface, which maps a MAC to the address to which packets are sent.
 func NeighboursOn(l Link, family int) (neighbours, forwarding []Neighbour, err error) {
 	names := devices{l.Index: l.Name}
 	if forwarding, err = names.neighbours(l.Index, unix.AF_BRIDGE); err != nil {
@@ -149,7 +149,8 @@ func NeighboursOn(l Link, family int) (neighbours, forwarding []Neighbour, err e
 	return neighbours, forwarding, nil
 }
 
-// neighbours lists a table for one interface, 0 = all. It ignores entries without an address.
+// neighbours lists the table of one interface, or of all interfaces if the index is 0. It ignores
+// entries without an address.
 func (d devices) neighbours(index, family int) ([]Neighbour, error) {
 	list, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family) })
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // OffloadsChecksums reports whether an interface leaves the checksums of its packets to another interface or to the
-// hardware. It needs no privilege.
+// hardware. It does not need any privileges.
 func OffloadsChecksums(name string) (bool, error) {
 	var request struct { // struct ifreq
 		name [unix.IFNAMSIZ]byte

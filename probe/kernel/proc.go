@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// OpenProc opens a file of the proc file system. Only the kernel creates files there, so it may contain no hostile
-// links or pipes.
+// OpenProc opens a file of the proc file system. Only the kernel creates files there, so the file system cannot
+// contain hostile links or pipes.
 func OpenProc(h *probe.Host, name string) (*os.File, error) {
-	if h.Far != nil { // this machine's files are not the node's
+	if h.Far != nil { // this machine's files are not the node's files
 		return nil, fmt.Errorf("/proc/%s: %w", name, probe.ErrNotVisible)
 	}
 	f, err := os.Open(filepath.Join(h.Proc, name))

@@ -9,44 +9,47 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The firewalls of Linux. A packet passes all of them.
+// The firewalls of Linux. Every packet passes all of them.
 const (
 	WallLegacy = "legacy iptables"
 	WallNFT    = "iptables-nft"
 	WallNative = "nftables"
 )
 
-// Refusal is a firewall rule that drops, rejects or queues packets, or the policy of a chain that drops, with its
+// Refusal is a firewall rule that drops, rejects or queues packets, or a chain's drop policy. It includes the
 // packet counter.
 type Refusal struct {
 	Wall         string // one of the Wall names
 	Family       string // "ip", "ip6", "inet", ...
 	Table, Chain string
-	Hook         string   // "forward", ...; "" = other chains jump to it
-	Handle       uint64   // nftables' number of the rule; for legacy iptables its position in the chain; 0 = the policy
-	At           int      // its position in the chain, from 1; 0 = the policy
+	Hook         string   // "forward", ...; "" = other chains jump to this chain
+	Handle       uint64   // the rule's number in nftables; in legacy iptables, its position in the chain; 0 = the policy
+	At           int      // the rule's position in the chain, starting at 1; 0 = the policy
 	Does         string   // "drop", "reject" or "queue"
 	Text         string   // the rule, as far as it could be parsed
-	Comments     []string // its comments, without Felix's hashes
-	// For is Felix's comment at the head of the chain that names its purpose: "NetworkPolicy default/deny ingress".
+	Comments     []string // the rule's comments, without Felix's hashes
+	// For is Felix's comment at the head of the chain. The comment states the chain's purpose:
+	// "NetworkPolicy default/deny ingress".
 	For string
-	// Policies are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end
-	// of a tier, none of these accepted. It is empty for legacy iptables.
+	// Policies lists the Calico policies that packets have passed since their tier began, in the same form. For a rule
+	// at the end of a tier, none of these policies accepted the packets. It is empty for legacy iptables.
 	Policies []string
-	Counted  bool // it has a counter
+	Counted  bool // true if the rule has a counter
 	Packets  uint64
 }
 
-// maxRefusals bounds the rules that are kept, and maxRules those that are read, because a node can have any number.
+// maxRefusals limits the number of rules to keep, and maxRules the number of rules to read, because
+// a node can have any number of rules.
 const (
 	maxRefusals = 20_000
 	maxRules    = 300_000
 )
 
-// errManyRules reports that there are more.
+// errManyRules reports that there are more rules.
 var errManyRules = fmt.Errorf("more than %d rules, too many to read: %w", maxRules, probe.ErrNotVisible)
 
-// wallOfTable returns the firewall of an nftables table: iptables-nft keeps its tables there.
+// wallOfTable returns the firewall to which an nftables table belongs, because iptables-nft stores
+// its tables in nftables.
 func wallOfTable(family, table string) string {
 	switch {
 	case family != "ip" && family != "ip6":
@@ -57,13 +60,13 @@ func wallOfTable(family, table string) string {
 }
 
 // felixHash matches the comment by which Felix identifies its rules. Felix's description of the rule follows after a
-// semicolon (felix/nftables), or in its own comments (felix/iptables).
+// semicolon (felix/nftables), or in separate comments (felix/iptables).
 var felixHash = regexp.MustCompile(`^cali:[\w-]{16}(; *|;?$)`)
 
-// policyAtHead matches Felix's comment at the head of a policy's or profile's chain, escaped as iptables requires.
+// policyAtHead matches Felix's comment at the head of the chain of a policy or profile, escaped as iptables requires.
 var policyAtHead = regexp.MustCompile(`^(?:[A-Za-z]*Policy|Profile) \S+ (?:ingress|egress)$`)
 
-// splitComments splits the comments of a rule: those to keep, and the purpose of the chain.
+// splitComments splits a rule's comments into those to keep and the purpose of the chain.
 func splitComments(comments []string) (own []string, purpose string) {
 	for _, c := range comments {
 		for part := range strings.SplitSeq(felixHash.ReplaceAllString(c, ""), "; ") {
@@ -79,10 +82,10 @@ func splitComments(comments []string) (own []string, purpose string) {
 	return own, purpose
 }
 
-// heads collects the purposes of chains while their rules are read.
+// heads collects the purposes of chains while the rules are being read.
 type heads map[string]string
 
-// of records the purpose of a chain from the comments of a rule, and returns the other comments.
+// of records a chain's purpose from the comments of a rule, and returns the other comments.
 func (h heads) of(chain string, comments []string) (own []string) {
 	own, purpose := splitComments(comments)
 	if purpose != "" && h[chain] == "" {
@@ -91,7 +94,7 @@ func (h heads) of(chain string, comments []string) (own []string) {
 	return own
 }
 
-// legacyRefusals lists the Refusals of a legacy iptables table.
+// legacyRefusals lists the Refusals in a legacy iptables table.
 func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entries []byte) ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
@@ -132,7 +135,7 @@ func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entri
 	return out, err
 }
 
-// legacyComments returns the comments among the matches of a rule.
+// legacyComments returns the comments in a rule's matches.
 func legacyComments(matches []byte) []string {
 	var out []string
 	for at := 0; at+targetHead <= len(matches); {

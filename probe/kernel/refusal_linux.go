@@ -19,12 +19,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Refusals lists the Refusals of all firewalls in this network namespace. Of legacy iptables it lists only loaded
-// tables. It returns an error for what it could not read, together with what it could.
+// Refusals lists the Refusals in all firewalls of this network namespace. For legacy iptables, it lists only tables
+// that are loaded. If it cannot read everything, it returns the Refusals that it could read together with an error.
 func Refusals(h *probe.Host) ([]Refusal, error) {
 	out, err := nftRefusals()
 	err = errors.Join(err, legacyTables(h, "", func(t legacyFound) error {
-		if t.name == "nat" { // rules there cannot drop
+		if t.name == "nat" { // rules in this table cannot drop packets
 			return nil
 		}
 		family := map[int]string{4: "ip", 6: "ip6"}[t.family]
@@ -35,8 +35,8 @@ func Refusals(h *probe.Host) ([]Refusal, error) {
 	return out, err
 }
 
-// nftRefusals lists the rules of nftables and iptables-nft that drop. It uses one query for all rules and one for all
-// chains: chain by chain, the thousands of kube-proxy's chains take seconds.
+// nftRefusals lists the rules of nftables and iptables-nft that drop packets. It uses one query for all rules and one
+// query for all chains. Reading kube-proxy's thousands of chains one at a time takes seconds.
 func nftRefusals() ([]Refusal, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -84,7 +84,7 @@ type nftAttr struct {
 	data []byte
 }
 
-// nftAttrs splits attributes, and ignores a truncated one.
+// nftAttrs splits attributes, and ignores an attribute that is truncated.
 func nftAttrs(b []byte) []nftAttr {
 	var out []nftAttr
 	for len(b) >= unix.SizeofNlAttr {
@@ -99,7 +99,7 @@ func nftAttrs(b []byte) []nftAttr {
 	return out
 }
 
-// nftPolicies returns the chains that drop by policy, and the hook of every chain that has one.
+// nftPolicies returns the chains that have a drop policy, and the hook of every chain that has a hook.
 func nftPolicies() (out []Refusal, hooks map[string]string, _ error) {
 	hooks = map[string]string{}
 	err := nftList(unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, func(family nftables.TableFamily, attrs []nftAttr) {
@@ -159,7 +159,8 @@ func nftCounted(b []byte) (packets uint64, is bool) {
 	return 0, false
 }
 
-// nftRead parses a rule as the kernel lists it: its place, its comments, and its raw expressions.
+// nftRead parses a rule in the form in which the kernel lists it: the rule's place, its comments,
+// and its raw expressions.
 func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftables.Rule, raw []byte) {
 	one = Refusal{Family: familyNames[family], At: 1}
 	for _, a := range attrs {
@@ -181,12 +182,12 @@ func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftab
 	return one, r, raw
 }
 
-// nftDropping returns the rules that drop, reject or queue.
+// nftDropping returns the rules that drop, reject or queue packets.
 func nftDropping() ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
 	var last Refusal      // the previous rule
-	var policies []string // that the rules of its chain jump to
+	var policies []string // the chains to which the rules of the rule's chain jump
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		one, r, raw := nftRead(family, attrs)
 		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
@@ -196,7 +197,7 @@ func nftDropping() ([]Refusal, error) {
 		}
 		last = one
 		does, endpoint := nftDoes(raw), ofEndpoint.MatchString(one.Chain)
-		if does == "" && !endpoint && !strings.Contains(one.Chain, "cali-p") { // only these state their purpose
+		if does == "" && !endpoint && !strings.Contains(one.Chain, "cali-p") { // only these chains state their purpose
 			return
 		}
 		r.Exprs = nftExprs(byte(family), raw)
@@ -226,7 +227,7 @@ func nftDropping() ([]Refusal, error) {
 	return out, nil
 }
 
-// name sets the purpose of the chain of a rule, and of the chains that led to it.
+// name sets the purpose of a rule's chain, and the purposes of the chains that lead to it.
 func (h heads) name(r *Refusal) {
 	r.For = h[r.key()]
 	for j, chain := range r.Policies {
@@ -235,13 +236,13 @@ func (h heads) name(r *Refusal) {
 	}
 }
 
-// ofEndpoint matches Felix's chains for the interface of a pod or host, which jump to one policy after another.
+// ofEndpoint matches Felix's chains for the interface of a pod or host. Such a chain jumps to each policy in turn.
 var ofEndpoint = regexp.MustCompile(`cali-(?:tw|fw|th|fh|thfw|fhfw)-`)
 
-// maxPolicies bounds the policies kept for one tier.
+// maxPolicies is the maximum number of policies to keep for one tier.
 const maxPolicies = 16
 
-// addPolicy adds the policy chain that a rule jumps to, and starts over at each tier.
+// addPolicy adds the policy chain to which a rule jumps. It starts over at each tier.
 func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 	if slices.ContainsFunc(rule.Comments, func(c string) bool { return strings.Contains(c, "Start of tier") }) {
 		return nil
@@ -257,10 +258,10 @@ func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 // policyChain matches Felix's chains for policies.
 var policyChain = regexp.MustCompile(`cali-p[io]-`)
 
-// key identifies the chain of a rule.
+// key identifies a rule's chain.
 func (r Refusal) key() string { return r.Family + " " + r.Table + " " + r.Chain }
 
-// nftDoes returns what a rule does with packets that end there, "" if none do.
+// nftDoes returns what a rule does with packets that end there, or "" if no packets end there.
 func nftDoes(exprs []byte) string {
 	does := ""
 	for _, e := range nftAttrs(exprs) {
@@ -299,7 +300,7 @@ func nftExpr(b []byte) (name string, data []byte) {
 	return name, data
 }
 
-// verdictOf parses an expression that sets a verdict. It returns false if it sets something else.
+// verdictOf parses an expression that sets a verdict. It returns false if the expression sets something else.
 func verdictOf(data []byte, into *expr.Verdict) bool {
 	for _, a := range nftAttrs(data) {
 		writes := a.kind == unix.NFTA_IMMEDIATE_DREG
@@ -310,7 +311,7 @@ func verdictOf(data []byte, into *expr.Verdict) bool {
 	return nftDecodes(0, data, into)
 }
 
-// nftKinds are the expressions that can be described.
+// nftKinds lists the expressions that this package can describe.
 var nftKinds = map[string]func() expr.Any{
 	"meta": func() expr.Any { return &expr.Meta{} }, "payload": func() expr.Any { return &expr.Payload{} },
 	"bitwise": func() expr.Any { return &expr.Bitwise{} }, "cmp": func() expr.Any { return &expr.Cmp{} },
@@ -320,7 +321,7 @@ var nftKinds = map[string]func() expr.Any{
 	"counter": func() expr.Any { return &expr.Counter{} }, "immediate": func() expr.Any { return &expr.Verdict{} },
 }
 
-// nftExprs returns the parsed expressions of a rule, without unknown ones.
+// nftExprs returns the parsed expressions of a rule, and omits unknown expressions.
 func nftExprs(family byte, raw []byte) []expr.Any {
 	var out []expr.Any
 	for _, e := range nftAttrs(raw) {
@@ -340,8 +341,9 @@ func nftExprs(family byte, raw []byte) []expr.Any {
 	return out
 }
 
-// userComment returns nftables' own comment in the user data of a rule: entries of a type, a length and that many bytes
-// (libnftnl/udata.h). A pod with NET_ADMIN can write any bytes there, so reading stops at a truncated entry.
+// userComment returns the nftables comment from a rule's user data. The data consists of entries with a type, a length
+// and that many bytes (libnftnl/udata.h). A pod with NET_ADMIN can write any bytes there, so userComment stops at a
+// truncated entry.
 func userComment(b []byte) (string, bool) {
 	const head, comment = 2, 0 // NFTNL_UDATA_RULE_COMMENT
 	for len(b) >= head && len(b) >= head+int(b[1]) {
@@ -354,7 +356,7 @@ func userComment(b []byte) (string, bool) {
 	return "", false
 }
 
-// nftComments returns the comments of a rule: nftables' own, and those that iptables-nft stores as a match.
+// nftComments returns a rule's comments: the nftables comment, and the comments that iptables-nft stores as a match.
 func nftComments(r *nftables.Rule) []string {
 	var out []string
 	if own, ok := userComment(r.UserData); ok {

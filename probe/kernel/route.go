@@ -8,46 +8,46 @@ import (
 	"strings"
 )
 
-// Packet is the input of RouteOf.
+// Packet is the input for RouteOf.
 type Packet struct {
-	To, From netip.Addr // an invalid From lets the kernel choose
-	In       string     // the incoming interface, "" = this machine sends it
+	To, From netip.Addr // if From is invalid, the kernel chooses the source
+	In       string     // the incoming interface, "" = this machine sends the packet
 }
 
-// Route is an entry of a routing table, or the kernel's decision for a Packet.
+// Route is an entry in a routing table, or the kernel's decision for a Packet.
 type Route struct {
 	To     netip.Prefix
-	Type   int // of the route: Blackhole, ...; 0 is a normal route, which forwards packets
+	Type   int // type of the route: Blackhole, ...; 0 is a normal route, which forwards packets
 	Hops   []Hop
-	Proto  int // who created it, see ProtocolName
+	Proto  int // who created the route, see ProtocolName
 	Source netip.Addr
 	Metric int
 	MTU    int
-	Scope  string // "" when it is global
+	Scope  string // "" if the scope is global
 	Table  int
 }
 
-// Hop is one next hop of a route. The route of a Packet has exactly one.
+// Hop is one next hop of a route. The route for a Packet has exactly one next hop.
 type Hop struct {
 	Gateway netip.Addr // invalid if the target is on the link
 	Device  string
-	Flags   string // those that matter for faults: "dead", "linkdown", "onlink"
+	Flags   string // the flags that matter for faults: "dead", "linkdown", "onlink"
 }
 
-// The types of routes with a name here (linux/rtnetlink.h).
+// The types of routes that have a name in this package (linux/rtnetlink.h).
 const (
 	Local     = 2
 	Blackhole = 6
 )
 
-// types describes what special types of routes do (linux/rtnetlink.h).
+// types describes the effects of special route types (linux/rtnetlink.h).
 var types = map[int]string{Local: "local", 3: "broadcast", 4: "anycast", 5: "multicast", Blackhole: "blackhole",
 	7: "unreachable", 8: "prohibit", 9: "throw", 10: "nat"}
 
-// TypeName returns what a special route does, "" for a normal one.
+// TypeName returns the effect of a special route, or "" for a normal route.
 func (r Route) TypeName() string { return types[r.Type] }
 
-// The kernel's numbers for its tables (rtnetlink(7)).
+// The numbers that the kernel uses for its tables (rtnetlink(7)).
 const (
 	tableDefault = 253
 	TableMain    = 254
@@ -65,7 +65,7 @@ var Protocols = map[string]int{
 	"felix": 80, "bgp": 186, "isis": 187, "ospf": 188, "rip": 189, "eigrp": 192,
 }
 
-// ProtocolName returns who creates routes of a protocol.
+// ProtocolName returns who creates the routes of a protocol.
 func ProtocolName(n int) string {
 	for name, is := range Protocols {
 		if is == n {
@@ -81,7 +81,7 @@ var ErrNoInterface = errors.New("no such interface")
 // errChanged reports that a table changed each time it was listed, so entries may be missing.
 var errChanged = errors.New("it changed while it was listed, so entries may be missing: run it again")
 
-// String formats the route in one line, like 'ip route'.
+// String formats the route as one line, like 'ip route'.
 func (r Route) String() string {
 	var b strings.Builder
 	if name := r.TypeName(); name != "" {
@@ -100,7 +100,7 @@ func (r Route) String() string {
 		}
 		b.WriteString(h.text())
 	}
-	if r.Proto != 0 { // routes composed by RouteOf have no creator
+	if r.Proto != 0 { // the routes that RouteOf composes have no creator
 		fmt.Fprintf(&b, " proto %s", ProtocolName(r.Proto))
 	}
 	if r.Scope != "" {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RouteOf queries the kernel's decision for a packet. matched is the table entry behind it, nil if the kernel does not
-// report it (before 4.13). An error from the kernel wraps its errno; for EINVAL it is an *Invalid. ErrNoInterface
-// reports that p.In does not exist.
+// RouteOf queries the kernel's decision for a packet. matched is the table entry behind the decision, or nil if the
+// kernel does not report the entry (before 4.13). An error from the kernel wraps the kernel's errno. For EINVAL, it is
+// an *Invalid. ErrNoInterface reports that the interface p.In does not exist.
 func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	to := p.To.Unmap()
 	options := netlink.RouteGetOptions{Iif: p.In}
@@ -46,7 +46,7 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	return way, &entry, nil
 }
 
-// invalid finds the meaning of EINVAL for a packet in the tables.
+// invalid looks up the tables to find out why the kernel returned EINVAL for a packet.
 func invalid(p Packet) *Invalid {
 	if from := p.From.Unmap(); from.IsValid() {
 		if from.IsMulticast() || from.IsLoopback() || from.IsUnspecified() || from == limitedBroadcast {
@@ -74,8 +74,8 @@ func invalid(p Packet) *Invalid {
 
 var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// maxCovering bounds the blackhole routes that cover one address: a prefix has at most 129 lengths, and a machine has
-// few tables.
+// maxCovering limits the number of blackhole routes that cover one address. A prefix has at most 129 lengths, and a
+// machine has few tables.
 const maxCovering = 1000
 
 func familyOf(a netip.Addr) int {
@@ -85,9 +85,9 @@ func familyOf(a netip.Addr) int {
 	return 6
 }
 
-// Routes lists the wanted routes of a family, 4 or 6, and a table, 0 = all, up to a number. A table may hold a million
-// others, which are not kept. If the table changed during each attempt, it returns the routes that it found, with an
-// error.
+// Routes lists the wanted routes of a family, 4 or 6, and a table, 0 = all, up to the given number. A table may
+// contain a million other routes, which Routes does not keep. If the table changed during each attempt, Routes returns
+// the routes that it found together with an error.
 func Routes(family, table, most int, wanted func(Route) bool) ([]Route, error) {
 	names := namesOf()
 	filter := netlink.Route{Table: table}
@@ -141,7 +141,7 @@ func hopFlags(flags int) string {
 	return strings.Join(out, " ")
 }
 
-// gateway returns the next hop's address, of the route's family or the other.
+// gateway returns the next hop's address. The address may belong to the route's family or to the other one.
 func gateway(ip net.IP, via netlink.Destination) netip.Addr {
 	if v, ok := via.(*netlink.Via); ok && v != nil {
 		ip = v.Addr
@@ -149,7 +149,7 @@ func gateway(ip net.IP, via netlink.Destination) netip.Addr {
 	return addrOf(ip)
 }
 
-// prefixOf returns the destination of a route. A default route has none.
+// prefixOf returns the destination of a route. A default route has no destination.
 func prefixOf(n *net.IPNet, v4 bool) netip.Prefix {
 	if n == nil {
 		if v4 {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Rule is a rule by which the kernel selects a routing table for a packet ("ip rule").
+// Rule is a rule with which the kernel selects a routing table for a packet ("ip rule").
 type Rule struct {
 	Priority, Table int
 	From, To        netip.Prefix // invalid = any
-	Mark            uint32       // of the firewall, 0 = any
+	Mark            uint32       // firewall mark, 0 = any
 	In, Out         string       // interfaces, "" = any
-	Protocol        int          // of IP, 0 = any
-	Ports           [2]int       // the first and the last destination port, 0 = any
-	Narrow          bool         // it has conditions that are not parsed: source ports, users, TOS, tunnels
-	Not             bool         // it matches all other packets
-	Rejects         bool         // it selects no table: blackhole, unreachable or prohibit
-	Partly          bool         // it ignores some routes of its table, by their prefix length or device
+	Protocol        int          // IP protocol, 0 = any
+	Ports           [2]int       // first and last destination port, 0 = any
+	Narrow          bool         // the rule has conditions that are not parsed: source ports, users, TOS, tunnels
+	Not             bool         // the rule matches all other packets
+	Rejects         bool         // the rule does not select a table: blackhole, unreachable or prohibit
+	Partly          bool         // the rule ignores some routes in its table, by their prefix length or device
 }
 
-// String formats the rule in one line, like 'ip rule'.
+// String formats the rule as one line, like 'ip rule'.
 func (r Rule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: ", r.Priority)
@@ -60,18 +60,18 @@ func (r Rule) String() string {
 	return b.String()
 }
 
-// protocolNames are the names that 'ip rule' prints for IP protocols.
+// protocolNames maps IP protocols to the names that 'ip rule' prints.
 var protocolNames = map[int]string{1: "icmp", 6: "tcp", 17: "udp", 58: "ipv6-icmp", 132: "sctp"}
 
-// TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of
-// IP and to a port; 0 means packets of any protocol.
+// TakesAll reports whether the rule applies to every packet that the node itself sends to an address with the given IP
+// protocol and port. A protocol of 0 means packets of any protocol.
 func (r Rule) TakesAll(to netip.Addr, protocol, port int) bool {
 	return !r.Not && !r.Narrow && !r.From.IsValid() && r.Mark == 0 && r.In == "" && r.Out == "" &&
 		(!r.To.IsValid() || r.To.Contains(to.Unmap())) && (r.Protocol == 0 || r.Protocol == protocol) &&
 		(r.Ports[0] == 0 || r.Ports[0] <= port && port <= r.Ports[1])
 }
 
-// Own reports whether the kernel itself created the rule: those for the tables local, main and default.
+// Own reports whether the kernel itself created the rule. It creates the rules for the tables local, main and default.
 func (r Rule) Own() bool {
 	return r.Table == TableLocal || r.Table == TableMain || r.Table == tableDefault
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Rules lists the rules by which the kernel selects a routing table for a packet, in order.
+// Rules lists the rules with which the kernel selects a routing table for a packet, in order.
 func Rules(family int) ([]Rule, error) {
 	list, err := undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
 	if err != nil {

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Span is a range of addresses, including both ends.
+// Span is a range of addresses that includes both ends.
 type Span struct{ First, Last netip.Addr }
 
-// boundary is the start of a range in an nftables set, or the first address after it.
+// boundary is the start of a range in an nftables set, or the first address after the range.
 type boundary struct {
 	addr netip.Addr
 	end  bool
 }
 
-// spans joins the boundaries that nftables lists, in any order, to ranges. Without intervals each key is one address.
+// spans joins the boundaries that nftables lists, in any order, into ranges. In a set without
+// intervals, each key is one address.
 func spans(keys []boundary, intervals bool) []Span {
 	slices.SortStableFunc(keys, func(a, b boundary) int {
 		if a.addr != b.addr || a.end == b.end {

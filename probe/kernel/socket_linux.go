@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpStates are the states of a TCP connection (RFC 9293) by the kernel's number.
+// tcpStates maps the kernel's numbers to the states of a TCP connection (RFC 9293).
 var tcpStates = map[uint8]string{
 	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received",
 	netlink.TCP_FIN_WAIT1: "fin-wait-1", netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed",
@@ -18,8 +18,9 @@ var tcpStates = map[uint8]string{
 	netlink.TCP_CLOSING: "closing",
 }
 
-// TCP calls each with every TCP socket in one of the states and with the given local and remote port, 0 = any. The
-// kernel filters and returns them one by one, because a busy node has hundreds of thousands (linux/inet_diag.h).
+// TCP calls each for every TCP socket that is in one of the states and has the given local and remote port, 0 =
+// any. The kernel filters the sockets and returns them one by one, because a busy node has hundreds of thousands
+// (linux/inet_diag.h).
 func TCP(states States, near, far uint16, each func(Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, 56) // struct inet_diag_req_v2

@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// Wall is one chain of a firewall with its rules as text.
+// Wall is one firewall chain, with its rules as text.
 type Wall struct {
 	Family      string // "ip", "ip6", "inet", "bridge", "arp", "netdev"
 	Table, Name string
-	Legacy      bool   // of legacy iptables
-	Hook        string // "" = other chains jump to it
+	Legacy      bool   // number of the chain in legacy iptables
+	Hook        string // "" = other chains jump to this chain
 	Policy      string // of a chain with a hook: "accept" or "drop"
 	Priority    int
 	Rules       []string
 	More        int // number of rules that are not listed
 }
 
-// Limits of a listed firewall: chains, and rules of one chain.
+// Limits on the number of listed chains, and on the number of listed rules in one chain.
 const (
 	maxWalls     = 200
 	maxWallRules = 64
 )
 
-// add adds a rule if there is room.
+// add adds a rule if the limit allows it.
 func (w *Wall) add(rule string) {
 	if len(w.Rules) >= maxWallRules {
 		w.More++
@@ -37,7 +37,7 @@ func (w *Wall) add(rule string) {
 	w.Rules = append(w.Rules, rule)
 }
 
-// unreturned removes the return with which legacy iptables ends every user-defined chain.
+// unreturned removes the return rule that legacy iptables adds to the end of every user-defined chain.
 func (w *Wall) unreturned() {
 	switch last := len(w.Rules) - 1; {
 	case w.Hook != "":
@@ -48,15 +48,15 @@ func (w *Wall) unreturned() {
 	}
 }
 
-// Queue describes the queueing disciplines and programs of an interface ("tc", XDP).
+// Queue describes the queueing disciplines and programs on an interface ("tc", XDP).
 type Queue struct {
 	Device  string
-	Kinds   []string // of its queueing disciplines, without duplicates
-	Filters []string // of its filters: "ingress bpf cil_from_netdev"
-	XDP     bool     // a program sees each packet before the kernel does
+	Kinds   []string // kinds of its queueing disciplines, without duplicates
+	Filters []string // its filters: "ingress bpf cil_from_netdev"
+	XDP     bool     // true if a program sees each packet before the kernel does
 }
 
-// leadsTo returns the chain that the text of a rule jumps to, "" if it jumps to none.
+// leadsTo returns the chain to which a rule jumps according to its text, or "" if the rule does not jump.
 func leadsTo(rule string) string {
 	words := strings.Fields(rule)
 	for i, word := range words {
@@ -67,17 +67,17 @@ func leadsTo(rule string) string {
 	return ""
 }
 
-// ofCalico is the prefix of the comment on rules that Felix inserts into foreign chains.
+// ofCalico is the prefix of the comment on rules that Felix inserts into chains of other owners.
 const ofCalico = "cali:"
 
-// hookNames are the hooks of IPv4 and IPv6, in the kernel's order (linux/netfilter.h).
+// hookNames lists the hooks of IPv4 and IPv6 in the kernel's order (linux/netfilter.h).
 var hookNames = []string{"prerouting", "input", "forward", "output", "postrouting"}
 
-// legacyWalls lists the chains of a legacy iptables table with their rules.
+// legacyWalls lists the chains of a legacy iptables table, with their rules.
 func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries []byte,
 	wanted func(table, chain string) bool,
 ) ([]Wall, error) {
-	names := map[int32]string{} // of user-defined chains, by their offset
+	names := map[int32]string{} // names of user-defined chains, by their offset
 	if err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
 		if target, data := legacyTarget(rest, begin, next-at); target == "ERROR" {
 			names[int32(next)] = text(data)
@@ -122,7 +122,7 @@ func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries 
 	return out[:min(len(out), maxWalls)], err
 }
 
-// hookAt returns the number of the hook with that bound, -1 = none.
+// hookAt returns the number of the hook at that offset, or -1 if there is none.
 func (i legacyInfo) hookAt(bounds [5]uint32, at int) int {
 	for hook, bound := range bounds {
 		if i.Hooks&(1<<hook) != 0 && int(bound) == at {
@@ -132,7 +132,8 @@ func (i legacyInfo) hookAt(bounds [5]uint32, at int) int {
 	return -1
 }
 
-// legacyEach calls each for every entry of a table, with its offset, that of the next entry, and that of its target.
+// legacyEach calls each for every entry in a table. It passes the offset of the entry, of the next
+// entry, and of the entry's target.
 func legacyEach(l legacyLayout, entries []byte, each func(at, next int, rest []byte, begin int)) error {
 	for at := 0; at < len(entries); {
 		rest := entries[at:]
@@ -156,8 +157,8 @@ func legacyTarget(rest []byte, begin, size int) (name string, data []byte) {
 	return text(rest[begin+2 : begin+targetHead-1]), rest[begin+targetHead : size]
 }
 
-// legacyVerdict describes what a rule does. Netfilter's verdicts are stored negative and minus one. next is the offset
-// of the next rule, to which a rule jumps that only counts.
+// legacyVerdict describes what a rule does. Netfilter stores its verdicts as negative numbers minus one. next is the
+// offset of the next rule. A rule that only counts jumps to that offset.
 func legacyVerdict(target string, data []byte, names map[int32]string, next int) string {
 	if target == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0 { // XT_CT_NOTRACK
 		return "notrack"
@@ -166,7 +167,7 @@ func legacyVerdict(target string, data []byte, names map[int32]string, next int)
 		return strings.ToLower(target)
 	}
 	switch verdict := int32(binary.NativeEndian.Uint32(data)); {
-	case int(verdict) == next: // it only counts
+	case int(verdict) == next: // the rule only counts
 		return ""
 	case verdict >= 0:
 		return "jump " + cmp.Or(names[verdict], "?")
@@ -181,13 +182,14 @@ func legacyVerdict(target string, data []byte, names map[int32]string, next int)
 	}
 }
 
-// legacyMatch describes the packets that a rule matches: struct ipt_ip or ip6t_ip6, then matches of extensions.
+// legacyMatch describes the packets that a rule matches: struct ipt_ip or ip6t_ip6, followed by the
+// matches of extensions.
 func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	size, proto, inverted := 4, 80, 83
 	if l == legacy6 {
 		size, proto, inverted = 16, 128, 132
 	}
-	not := func(bit int) string { // IPT_INV_* and IP6T_INV_*, which have equal values
+	not := func(bit int) string { // IPT_INV_* and IP6T_INV_*, which have the same values
 		if rest[inverted]&(1<<bit) != 0 {
 			return "not "
 		}
@@ -241,8 +243,9 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// kindsText describes the types of source and destination addresses that packets must have, as bit sets of the kernel's
-// route types (1 << RTN_LOCAL is 4). Flag bits 0 and 1 invert them. Other flags add restrictions.
+// kindsText describes the types that the source and destination addresses of packets must have. The types are bit sets
+// of the kernel's route types (1 << RTN_LOCAL is 4). Flag bits 0 and 1 invert the two conditions. Other flags add
+// restrictions.
 func kindsText(source, dest uint16, flags uint32) string {
 	const local = 1 << Local
 	var words []string
@@ -262,7 +265,7 @@ func kindsText(source, dest uint16, flags uint32) string {
 	return strings.Join(words, " ")
 }
 
-// markText describes the required mark, within the bits of the mask.
+// markText describes the mark that is required within the bits of the mask.
 func markText(mark, mask uint32) string {
 	if mask == math.MaxUint32 {
 		return fmt.Sprintf("mark %#x", mark)
@@ -270,7 +273,7 @@ func markText(mark, mask uint32) string {
 	return fmt.Sprintf("mark %#x/%#x", mark, mask)
 }
 
-// leadingBits returns how many leading bits of a mask are set.
+// leadingBits returns the number of leading bits that are set in a mask.
 func leadingBits(mask []byte) int {
 	n := 0
 	for _, b := range mask {
@@ -284,7 +287,7 @@ func leadingBits(mask []byte) int {
 	return n
 }
 
-// networkText formats an address with a prefix length. The end of the address may be missing.
+// networkText formats an address with its prefix length. The last bytes of the address may be missing.
 func networkText(addr []byte, bits int) string {
 	whole := make([]byte, 4)
 	if len(addr) > 4 {

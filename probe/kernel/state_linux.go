@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Walls lists the wanted chains of all firewalls with their rules. Of legacy iptables it lists only loaded tables. It
-// omits Felix's rules, and rules that jump to unwanted chains.
+// Walls lists the wanted chains of all firewalls, with their rules. For legacy iptables, it lists only tables that
+// are loaded. It omits Felix's rules, and rules that jump to chains that are not wanted.
 func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error) {
 	out, err := nftWalls(wanted)
 	if err != nil {
@@ -78,7 +78,7 @@ func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
 	})
 }
 
-// familyNames are the families of nftables tables.
+// familyNames maps the families of nftables tables to their names.
 var familyNames = map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6",
 	nftables.TableFamilyINet: "inet", nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge",
 	nftables.TableFamilyNetdev: "netdev"}
@@ -101,8 +101,8 @@ func wallOf(n *nftables.Chain) Wall {
 	return one
 }
 
-// nftRule describes what an nftables rule matches and does, as far as it can be parsed, and reports whether Felix wrote
-// it.
+// nftRule describes what an nftables rule matches and does, as far as it can be parsed. It also reports whether Felix
+// wrote the rule.
 func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	calicos = strings.Contains(string(r.UserData), ofCalico)
 	var words []string
@@ -168,10 +168,10 @@ var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKey
 	expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family", expr.MetaKeyMARK: "mark",
 	expr.MetaKeyLEN: "length"}
 
-// setsMeta are the properties of a packet that a rule sets.
+// setsMeta lists the packet properties that a rule sets.
 var setsMeta = map[expr.MetaKey]string{expr.MetaKeyMARK: "set mark", expr.MetaKeyPRIORITY: "set priority"}
 
-// written names the part of a packet that a rule writes.
+// written names the part of a packet that a rule changes.
 func written(p *expr.Payload) string {
 	name := field(p)
 	switch {
@@ -185,7 +185,7 @@ func written(p *expr.Payload) string {
 	return cmp.Or(name, "header")
 }
 
-// addressKind returns the type of address that a rule looks up in the routing tables, "" for other lookups.
+// addressKind returns the type of address that a rule looks up in the routing tables, or "" for other lookups.
 func addressKind(e *expr.Fib) string {
 	switch {
 	case !e.ResultADDRTYPE || e.FlagIIF || e.FlagOIF || e.FlagMARK:
@@ -198,7 +198,7 @@ func addressKind(e *expr.Fib) string {
 	return ""
 }
 
-// field names the loaded part of a packet, "" if it has no name here.
+// field names the part of a packet that was loaded, or returns "" if this package has no name for it.
 func field(p *expr.Payload) string {
 	switch {
 	case p.Base == expr.PayloadBaseTransportHeader && p.Len == 2:
@@ -215,7 +215,7 @@ func field(p *expr.Payload) string {
 	return map[uint32]string{12: "saddr", 16: "daddr"}[p.Offset]
 }
 
-// cmpSigns are the signs of comparisons.
+// cmpSigns maps comparisons to their signs.
 var cmpSigns = map[expr.CmpOp]string{expr.CmpOpNeq: "!= ", expr.CmpOpLt: "< ", expr.CmpOpLte: "<= ", expr.CmpOpGt: "> ",
 	expr.CmpOpGte: ">= "}
 
@@ -265,7 +265,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	return "match " + loaded
 }
 
-// deviceText returns an interface name, or a prefix with a trailing +.
+// deviceText returns an interface name. A trailing + marks a prefix.
 func deviceText(name []byte) string {
 	if slices.Contains(name, 0) {
 		return text(name)
@@ -344,7 +344,7 @@ func action(e expr.Any) string {
 	return ""
 }
 
-// Queues lists the queueing disciplines and programs of the wanted interfaces.
+// Queues lists the queueing disciplines and programs on the wanted interfaces.
 func Queues(links []Link) ([]Queue, error) {
 	var out []Queue
 	for _, l := range links {
@@ -370,7 +370,7 @@ func Queues(links []Link) ([]Queue, error) {
 		for parent, name := range parents {
 			filters, err := netlink.FilterList(at, parent)
 			if err != nil {
-				continue // it has no such hook
+				continue // it does not have this hook
 			}
 			for _, f := range filters {
 				text := name + " " + f.Type()

@@ -13,28 +13,28 @@ import (
 // Tally is one of the kernel's counters in a network namespace.
 type Tally struct {
 	Table string // its table: one of the Tally names
-	Of    string // the interface, queue or socket that it counts, "" = the whole namespace
+	Of    string // the interface, queue or socket to which it belongs, "" = the whole namespace
 	Name  string // the kernel's name: "IpInDiscards"
 	N     uint64
 }
 
-// The tables with tallies.
+// The tables that contain tallies.
 const (
 	TallySNMP      = "snmp"      // /proc/net/snmp and snmp6: the protocols
 	TallyNetstat   = "netstat"   // /proc/net/netstat: Linux's own counters of the protocols
-	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, of the whole machine
+	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, for the whole machine
 	TallyConntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
 	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
-	TallyLink      = "link"      // of an interface
-	TallyQueue     = "queue"     // of a queueing discipline or the hook of a filter (tc)
-	TallyListener  = "listener"  // of a listening TCP socket
+	TallyLink      = "link"      // interfaces
+	TallyQueue     = "queue"     // queueing disciplines, or hooks of filters (tc)
+	TallyListener  = "listener"  // listening TCP sockets
 )
 
-// maxListeners bounds the sockets that are read: a pod may open any number, without a privilege.
+// maxListeners is the maximum number of sockets to read, because an unprivileged pod can open any number of sockets.
 const maxListeners = 20_000
 
-// Tallies reads all of them. It returns an error for the tables that it could not read, together with the others. It
-// skips a table that this kernel does not have.
+// Tallies reads all tallies. If it cannot read some tables, it returns an error for them together with the other
+// tables. It skips tables that this kernel does not have.
 func Tallies(h *probe.Host) ([]Tally, error) {
 	var out []Tally
 	var errs []error
@@ -71,10 +71,11 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 	return out, errors.Join(errs...)
 }
 
-// errTally reports a table of counters in an unknown format.
+// errTally reports a table of counters whose format is unknown.
 var errTally = errors.New("its format is unknown")
 
-// byPairs parses lines of names, each followed by a line of numbers. Both begin with the same word: "Ip:".
+// byPairs parses pairs of lines: a line of names, followed by a line of numbers. Both lines begin
+// with the same word: "Ip:".
 func byPairs(table, text string) ([]Tally, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	var out []Tally
@@ -95,7 +96,7 @@ func byPairs(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// byName parses lines of a name and a number.
+// byName parses lines that each contain a name and a number.
 func byName(table, text string) ([]Tally, error) {
 	var out []Tally
 	for line := range strings.Lines(text) {
@@ -112,7 +113,7 @@ func byName(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// byCPU sums a table with a line of names, and a line of hexadecimal numbers for each CPU.
+// byCPU sums a table that has a line of names, and a line of hexadecimal numbers for each CPU.
 func byCPU(table, text string) ([]Tally, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
@@ -136,10 +137,10 @@ func byCPU(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// softnetColumns are the columns of /proc/net/softnet_stat that count lost packets (net/core/net-procfs.c).
+// softnetColumns lists the columns of /proc/net/softnet_stat that count lost packets (net/core/net-procfs.c).
 var softnetColumns = map[int]string{1: "dropped", 10: "flow_limit_count"}
 
-// ofSoftnet sums a table with a line of hexadecimal numbers for each CPU.
+// ofSoftnet sums a table that has a line of hexadecimal numbers for each CPU.
 func ofSoftnet(table, text string) ([]Tally, error) {
 	sums := map[string]uint64{}
 	for line := range strings.Lines(text) {

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// linkColumns are the counters of an interface by their position in struct rtnl_link_stats64, if they count sent or
-// lost packets. The last, rx_otherhost_dropped, exists since Linux 5.19.
+// linkColumns lists the interface counters that count sent or lost packets, by their position in struct
+// rtnl_link_stats64. The last counter, rx_otherhost_dropped, exists since Linux 5.19.
 var linkColumns = map[int]string{0: "rx_packets", 1: "tx_packets", 4: "rx_errors", 5: "tx_errors", 6: "rx_dropped",
 	7: "tx_dropped", 15: "rx_missed_errors", 24: "rx_otherhost_dropped"}
 
@@ -52,8 +52,8 @@ func linkTallies() ([]Tally, error) {
 	return out, nil
 }
 
-// queueTallies reads how many packets queueing disciplines dropped. The discipline clsact or ingress counts those that
-// a filter drops.
+// queueTallies reads the number of packets that queueing disciplines dropped. The clsact or ingress discipline counts
+// packets that a filter drops.
 func queueTallies() ([]Tally, error) {
 	list, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
 	if err != nil {
@@ -72,14 +72,15 @@ func queueTallies() ([]Tally, error) {
 	return out, nil
 }
 
-// The kernel's data about a listening socket (linux/inet_diag.h, linux/sock_diag.h).
+// The data that the kernel provides about a listening socket (linux/inet_diag.h, linux/sock_diag.h).
 const (
-	diagMessage   = 72 // bytes of struct inet_diag_msg
+	diagMessage   = 72 // size of struct inet_diag_msg in bytes
 	diagMemory    = 7  // INET_DIAG_SKMEMINFO
 	memoryDropped = 8  // SK_MEMINFO_DROPS
 )
 
-// listenerTallies reads how many connections each listening socket has dropped, for at most so many sockets.
+// listenerTallies reads the number of connections that each listening socket has dropped, up to the
+// given number of sockets.
 func listenerTallies(most int) ([]Tally, error) {
 	var out []Tally
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {

@@ -8,27 +8,29 @@ import (
 	"strings"
 )
 
-// PacketRule is a firewall rule that changes where packets go. Either the kernel tracks no connection for its packets,
-// so their Service addresses are not translated, or the rule redirects them itself.
+// PacketRule is a firewall rule that changes the destination of packets. Either the rule redirects packets itself, or
+// it exempts them from connection tracking. In that case, their Service addresses are not translated.
 type PacketRule struct {
 	Family       int // 4, 6, or 0 for both
 	Table, Chain string
 	From, To     netip.Prefix // invalid = any
 	Proto        int          // 0 = any
-	ToPorts      [2]int       // first and last; 0, 0 = any
+	ToPorts      [2]int       // first and last port; 0, 0 = any
 	FromPorts    [2]int
-	// In and Out are the interfaces of its packets, "" = any. A trailing "*" matches any rest of the name.
+	// In and Out are the interfaces through which packets come in and leave, "" = any. A trailing
+	// "*" matches the rest of any name.
 	In, Out string
-	Hook    string // of a rule in a base chain: prerouting, output, ...; "" = unknown
-	// Partly is true if the rule has further conditions: a set, a mark.
+	Hook    string // hook of a rule in a base chain: prerouting, output, ...; "" = unknown
+	// Partly is true if the rule has further conditions, such as a set or a mark.
 	Partly bool
 
 	Does string // one of the Does words
-	// Sends is the new destination, except for notrack. The address is invalid, or the port 0, if the rule keeps it or
-	// chooses one of several.
+	// Sends is the new destination, except for notrack. If the rule keeps the address or chooses one of several, the
+	// address is invalid. Likewise, the port is then 0.
 	Sends netip.AddrPort
-	// The location of the rule: one of the Wall names, the table's family in nft's words, and nftables' number of the
-	// rule. For a rule that redirects packets, it may be its position in a legacy iptables chain.
+	// The location of the rule. It consists of one of the Wall names, the table's family as nft names it, and the
+	// rule's number in nftables. For a rule that redirects packets, the number may be the position in a legacy
+	// iptables chain.
 	Wall, TableFamily string
 	Handle            uint64
 }
@@ -37,11 +39,11 @@ type PacketRule struct {
 const (
 	doesNotrack  = "notrack"
 	DoesDNAT     = "dnat"
-	DoesRedirect = "redirect" // to this machine
-	DoesTProxy   = "tproxy"   // to a socket of this machine, while the packet keeps its destination
+	DoesRedirect = "redirect" // sends the packet to this machine
+	DoesTProxy   = "tproxy"   // sends the packet to a socket on this machine, while the packet keeps its destination
 )
 
-// String formats the rule in one line.
+// String formats the rule as one line.
 func (r PacketRule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:", r.Table, r.Chain)
@@ -88,7 +90,7 @@ func (r PacketRule) String() string {
 	return b.String()
 }
 
-// Matches reports whether the rule applies to packets to an address and port. A port of 0 is any.
+// Matches reports whether the rule applies to packets that are sent to an address and port. A port of 0 means any port.
 func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 	family := 4
 	if to.Addr().Is6() {
@@ -99,12 +101,13 @@ func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 		(r.Proto == 0 || r.Proto == proto) && (r.ToPorts == [2]int{} || port >= r.ToPorts[0] && port <= r.ToPorts[1])
 }
 
-// Passes reports whether the rule sees packets at a hook that come in and leave by these interfaces, "" = none.
+// Passes reports whether the rule sees packets at a hook if they come in and leave through these interfaces, "" = none.
 func (r PacketRule) Passes(hook, in, out string) bool {
 	return (r.Hook == "" || r.Hook == hook) && isInterface(r.In, in) && isInterface(r.Out, out)
 }
 
-// isInterface reports whether a condition on an interface, "" = any, allows an interface.
+// isInterface reports whether a condition on an interface allows the given interface. The condition
+// "" allows any interface.
 func isInterface(wanted, name string) bool {
 	if start, any := strings.CutSuffix(wanted, "*"); any {
 		return name != "" && strings.HasPrefix(name, start)
@@ -112,7 +115,7 @@ func isInterface(wanted, name string) bool {
 	return wanted == "" || wanted == name
 }
 
-// interfaceOf returns the interface in a comparison of names: up to a zero byte, or the start of the name.
+// interfaceOf returns the interface in a comparison of names. It is the name up to a zero byte, or the start of a name.
 func interfaceOf(data []byte) string {
 	name, _, whole := bytes.Cut(data, []byte{0})
 	if !whole && len(data) < maxInterface {
@@ -121,10 +124,10 @@ func interfaceOf(data []byte) string {
 	return string(name)
 }
 
-// maxInterface is the size of an interface's name, with a zero byte at its end (IFNAMSIZ).
+// maxInterface is the size of an interface name, including the zero byte at its end (IFNAMSIZ).
 const maxInterface = 16
 
-// legacyUntracked lists such rules among the entries of a legacy iptables table.
+// legacyUntracked lists such rules in the entries of a legacy iptables table.
 func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
 	var out []PacketRule
 	chain := ""
@@ -146,7 +149,7 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketR
 	return out, err
 }
 
-// legacyAbout parses the matches of a legacy iptables entry (struct ipt_ip, ip6t_ip6, and the extensions).
+// legacyAbout parses the matches in a legacy iptables entry (struct ipt_ip, ip6t_ip6, and the extensions).
 func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	var r PacketRule
 	size := 4
@@ -179,8 +182,8 @@ func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	return r
 }
 
-// legacyInterface returns the interface that an entry compares, "" = any. The mask covers the bytes that it compares:
-// an exact name with the zero byte at its end.
+// legacyInterface returns the interface with which an entry compares, "" = any. The mask covers the bytes to compare.
+// An exact name includes the zero byte at its end.
 func legacyInterface(name, mask []byte) string {
 	compared := 0
 	for compared < len(mask) && mask[compared] != 0 {
@@ -192,7 +195,7 @@ func legacyInterface(name, mask []byte) string {
 	return interfaceOf(name[:compared])
 }
 
-// portsOf returns a range of ports, zero if it covers all.
+// portsOf returns a range of ports, or zero if the range covers all ports.
 func portsOf(from, to int) [2]int {
 	if from == 0 && to == 65535 {
 		return [2]int{}
@@ -200,7 +203,7 @@ func portsOf(from, to int) [2]int {
 	return [2]int{from, to}
 }
 
-// masked returns an address with a mask as a prefix, invalid for any address.
+// masked returns an address and a mask as a prefix. The prefix is invalid if it covers any address.
 func masked(addr, mask []byte) netip.Prefix {
 	bits := leadingBits(mask)
 	a, ok := netip.AddrFromSlice(addr)

@@ -19,7 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Untracked lists the rules of all firewalls that exempt packets from connection tracking, except Calico's own.
+// Untracked lists the rules in all firewalls that exempt packets from connection tracking, except
+// for Calico's own rules.
 func Untracked(h *probe.Host) ([]PacketRule, error) {
 	var out []PacketRule
 	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
@@ -40,10 +41,11 @@ func Untracked(h *probe.Host) ([]PacketRule, error) {
 	return slices.DeleteFunc(out, func(r PacketRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
 }
 
-// beforeTracking is the priority of the kernel's connection tracking: later chains cannot exempt packets from it.
+// beforeTracking is the priority of the kernel's connection tracking. Chains that run later cannot
+// exempt packets from it.
 const beforeTracking = -200
 
-// maxChains bounds the chains whose rules are read.
+// maxChains is the maximum number of chains whose rules are read.
 const maxChains = 200
 
 func listUntracked() ([]PacketRule, error) {
@@ -83,7 +85,7 @@ func listUntracked() ([]PacketRule, error) {
 	return out, nil
 }
 
-// hookOf returns the hook of a base chain, "" for any other chain.
+// hookOf returns the hook of a base chain, or "" for any other chain.
 func hookOf(n *nftables.Chain) string {
 	if n.Hooknum == nil || int(*n.Hooknum) >= len(hookNames) {
 		return ""
@@ -129,7 +131,7 @@ func notracks(info xt.InfoAny) bool {
 	return ok && len(*raw) >= 2 && binary.NativeEndian.Uint16(*raw)&1 != 0
 }
 
-// compare adds the condition of one comparison.
+// compare adds the condition from one comparison.
 func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte, c *expr.Cmp) {
 	switch {
 	case c.Op != expr.CmpOpEq:
@@ -174,7 +176,7 @@ func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte
 	}
 }
 
-// prefixIn returns an address of which only the first bytes may be compared.
+// prefixIn returns an address as a prefix, because the rule may compare only its first bytes.
 func prefixIn(data, mask []byte, size int) netip.Prefix {
 	full, bits := make([]byte, size), make([]byte, size)
 	copy(full, data)
@@ -187,7 +189,7 @@ func prefixIn(data, mask []byte, size int) netip.Prefix {
 	return masked(full, bits)
 }
 
-// extension adds the condition of an iptables extension.
+// extension adds the condition from an iptables extension.
 func (r *PacketRule) extension(m *expr.Match) {
 	between := func(p [2]uint16) [2]int { return portsOf(int(p[0]), int(p[1])) }
 	switch info := m.Info.(type) {

@@ -5,21 +5,21 @@ import (
 	"net/netip"
 )
 
-// XFRMPolicy is an IPsec policy: how the kernel treats packets that match its selector, before they leave ("out"), when
-// they arrive for this machine ("in"), or when it forwards them ("fwd").
+// XFRMPolicy is an IPsec policy. It says how the kernel treats packets that match its selector, before they leave
+// ("out"), when they arrive for this machine ("in"), or when the kernel forwards them ("fwd").
 type XFRMPolicy struct {
 	From, To         netip.Prefix
 	Proto            int // 0 = any
 	FromPort, ToPort int // 0 = any
 	Direction        string
-	Priority         int  // the lowest wins
-	Blocks           bool // it drops them; otherwise they pass, encrypted if there are templates
-	Required         bool // they must be encrypted
+	Priority         int  // the lowest priority wins
+	Blocks           bool // true if the policy drops packets; otherwise they pass, encrypted if there are templates
+	Required         bool // true if packets must be encrypted
 	Template         string
-	Associated       bool // a security association for a template exists
+	Associated       bool // true if a security association exists for a template
 }
 
-// String formats the policy in one line.
+// String formats the policy as one line.
 func (p XFRMPolicy) String() string {
 	switch text := p.Direction + " " + p.Selector(); {
 	case p.Blocks:

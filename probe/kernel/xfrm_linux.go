@@ -14,19 +14,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// xfrmError translates the kernel's errors about IPsec.
+// xfrmError translates errors from the kernel about IPsec.
 func xfrmError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("IPsec policies, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
-		return nil // this kernel has no IPsec
+		return nil // this kernel does not support IPsec
 	}
 	return fmt.Errorf("listing IPsec policies: %w", err)
 }
 
-// XFRMPolicies lists the IPsec policies that apply to all packets, not those of sockets, marked packets or xfrm
-// interfaces.
+// XFRMPolicies lists the IPsec policies that apply to all packets. It omits the policies of sockets, marked
+// packets and xfrm interfaces.
 func XFRMPolicies() ([]XFRMPolicy, error) {
 	list, err := undisturbed(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package lazy compiles regular expressions at their first use. The client and the probe have hundreds, and most runs
-// use only a few. Compiling all of them took a quarter of the startup time.
+// Package lazy compiles regular expressions at their first use. The client and the probe contain hundreds of
+// expressions, but most runs use only a few. Compiling all of them took a quarter of the startup time.
 package lazy
 
 import (
@@ -12,10 +12,11 @@ import (
 // Regexp is a regular expression that is compiled when it is first used.
 type Regexp struct{ get func() *regexp.Regexp }
 
-// inTest reports whether this program is a test. A test compiles at once, so a bad expression fails every test.
+// inTest reports whether this program is a test. A test compiles expressions immediately, so an
+// invalid expression fails every test.
 var inTest = len(os.Args) > 0 && strings.HasSuffix(os.Args[0], ".test")
 
-// New returns an expression that must compile.
+// New returns an expression. The expression must be valid.
 func New(text string) *Regexp {
 	re := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
 	if inTest {
@@ -24,7 +25,7 @@ func New(text string) *Regexp {
 	return re
 }
 
-// The methods are those of regexp.Regexp.
+// The methods are the same as those of regexp.Regexp.
 
 func (re *Regexp) FindStringSubmatchIndex(s string) []int { return re.get().FindStringSubmatchIndex(s) }
 func (re *Regexp) ReplaceAllStringFunc(s string, with func(string) string) string {

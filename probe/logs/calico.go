@@ -1,10 +1,10 @@
-// Package logs recognises known faults in the logs of a node's components. It has one table of signatures for each
-// component, with the source of each line, and the checks that read logs:
+// Package logs recognises known faults in the logs of a node's components. It contains the checks that read logs,
+// and one table of signatures for each component. The table names the source of each line:
 //
 //	log lines → a check judges their time → a signature names the fault → causes select by the same constant
 //
-// A pattern begins with what the component itself writes, because a line may quote text from a tenant. Recognising a
-// line needs no file and no clock.
+// A pattern begins with text that the component itself writes, because a line may quote text from a tenant.
+// Recognising a line requires neither a file nor a clock.
 package logs
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Checks are the checks that read logs, in the order of the output.
+// Checks lists the checks that read logs, in the order of the output.
 func Checks() []*probe.Check {
 	return []*probe.Check{CalicoLog, CalicoErrors, KubeLog, DaemonLog}
 }
@@ -22,47 +22,47 @@ func Checks() []*probe.Check {
 // A signature identifies a line that shows a known fault.
 type signature struct {
 	ID     string         // the value of the fact signature
-	Source string         // where such a line was seen, or the source that writes it
+	Source string         // where such a line was seen, or the source code that writes it
 	By     []*lazy.Regexp // the components that write it
-	Match  *lazy.Regexp   // the text after that
+	Match  *lazy.Regexp   // the text that follows
 }
 
 // Signatures of the lines that calico-log recognises.
 const (
-	FaultForbidden      = "forbidden"       // the account lacks a right
-	FaultUnauthorized   = "unauthorized"    // its token is rejected
-	faultNoResource     = "no-resource"     // the API server does not have the resource: a CRD is missing
-	faultBadAddress     = "bad-address"     // the address in its environment is invalid
+	FaultForbidden      = "forbidden"       // calico-node's account lacks a right
+	FaultUnauthorized   = "unauthorized"    // the account's token is rejected
+	faultNoResource     = "no-resource"     // the API server does not have the resource, because a CRD is missing
+	faultBadAddress     = "bad-address"     // the address in calico-node's environment is invalid
 	FaultBadSetting     = "bad-setting"     // a setting has an invalid value
-	faultAddressTaken   = "address-taken"   // another node has registered its address
+	faultAddressTaken   = "address-taken"   // another node has registered calico-node's address
 	faultNoAddress      = "no-address"      // the autodetection method finds no address
 	faultLocked         = "locked"          // the datastore is marked not ready
-	FaultCertificate    = "certificate"     // a certificate has expired, or is from another authority
+	FaultCertificate    = "certificate"     // a certificate has expired, or comes from another authority
 	FaultNoAPI          = "no-api"          // the datastore is unreachable
 	faultNoTypha        = "no-typha"        // Typha is unreachable
-	FaultDiskFull       = "disk-full"       // no space left
+	FaultDiskFull       = "disk-full"       // there is no space left
 	FaultReadOnly       = "read-only"       // a file system is read-only
 	faultLooseRPF       = "loose-rpf"       // Felix before v3.12 exits if rp_filter is 2
 	faultXtablesLock    = "xtables-lock"    // another program holds the iptables lock
 	faultKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
 	faultBIRDConfig     = "bird-config"     // BIRD rejects its configuration
 	faultNoPools        = "no-pools"        // no IP pool applies to this node
-	faultNoRoom         = "no-room"         // no more processes, threads or open files
+	faultNoRoom         = "no-room"         // no more processes, threads or open files are available
 	faultOutOfMemory    = "out-of-memory"   // the process could not allocate memory
 	faultBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
-	faultPermission     = "permission"      // the kernel denies it: a security policy, or a missing capability
+	faultPermission     = "permission"      // the kernel denies the operation: a security policy, or a missing capability
 	faultExecFormat     = "exec-format"     // the program is for another architecture
 	faultNodeNotFound   = "node-not-found"  // Kubernetes has no node with the name that Calico uses
 	faultIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 	faultNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
-// forbidden captures the account, and the action that is denied.
+// forbidden captures the account and the action that was denied.
 var forbidden = lazy.New(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
-// The parts of Calico that write a line, by the name of the process and the source file. Older versions omit the
-// process. Watchers and managers are excluded, because their lines may contain text from a tenant, such as a pod's
-// annotation.
+// The parts of Calico that write a line, identified by the process name and the source file. Older versions omit
+// the process name. Watchers and managers are excluded, because their lines may contain a tenant's text, such as a
+// pod's annotation.
 var (
 	byStart    = lazy.New(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
 	byInstall  = lazy.New(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
@@ -77,7 +77,7 @@ var (
 	anyStart = []*lazy.Regexp{byStart, byInstall, byIPAM, byFelix}
 )
 
-// signatures are tried in order; the first match wins.
+// signatures are tried in order, and the first match wins.
 var signatures = []*signature{
 	{FaultForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{faultLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, lazy.New(`Calico is currently not ready to process requests`)},
@@ -126,8 +126,8 @@ var signatures = []*signature{
 		lazy.New(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
-// calicoFaults recognises a line by its writer and its text. It ignores a denied right of another account than
-// calico-node's ("" = unknown).
+// calicoFaults recognises a line by its writer and its text. If a right was denied to an account other than
+// calico-node's ("" = unknown), it ignores the line.
 func calicoFaults(text, account string) *signature {
 	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
 		return nil

@@ -17,18 +17,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// CalicoErrors reads the errors that calico-node logs repeatedly while it runs.
+// CalicoErrors reads the errors that calico-node logs repeatedly while it is running.
 var CalicoErrors = &probe.Check{
 	ID: probe.CheckCalicoErrors, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 }
 
-// Facts of calico-errors, besides those of calico-log.
+// Facts of calico-errors, in addition to those of calico-log.
 const (
-	factModule probe.Fact = "module"  // the missing kernel module, in the component's words
-	factRemote probe.Fact = "remote"  // true: the other end rejects the certificate
-	factNoFile probe.Fact = "no_file" // true: this end cannot read its own certificate, key or CA
+	factModule probe.Fact = "module"  // the missing kernel module, as the component names it
+	factRemote probe.Fact = "remote"  // true if the other end rejects the certificate
+	factNoFile probe.Fact = "no_file" // true if this end cannot read its own certificate, key or CA
 	factAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
 )
 
@@ -78,8 +78,8 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// latestLines returns the last lines of a container's present run, and when that run began, zero if it has logged
-// nothing yet. If it began recently, the lines of the previous run come first.
+// latestLines returns the last lines of a container's current run. It also returns the time when that run began,
+// or zero if it has not logged anything yet. If the run began recently, the lines of the previous run come first.
 func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Line, began time.Time, err error) {
 	names, err := h.ReadDir(folder)
 	if err != nil {
@@ -101,7 +101,7 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 		return lines, began, nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
-	if err != nil { // the kubelet has deleted it
+	if err != nil { // the kubelet has deleted the log
 		return lines, began, nil //nolint:nilerr // return the lines that exist
 	}
 	return slices.Concat(before, lines), began, nil
@@ -113,11 +113,11 @@ type repeatedError struct {
 	line   podlog.Line
 	first  time.Time
 	times  int
-	by     map[string]int // times by component
+	by     map[string]int // number of times, by component
 	module string
 }
 
-// repeatedErrors returns the errors in some lines that are not over, in the order of the table.
+// repeatedErrors returns the errors in some lines that are still occurring, in the order of the table.
 func repeatedErrors(lines []podlog.Line, table []*repeated, now time.Time) []*repeatedError {
 	var out []*repeatedError
 	by := map[*repeated]*repeatedError{}
@@ -162,7 +162,8 @@ func (e *repeatedError) on() string {
 	return e.of.ID
 }
 
-// since returns the result in a run that began then. A fault that only the previous run logged is history.
+// since returns the result for a run that began at that time. If only the previous run logged a
+// fault, the fault is history.
 func (e *repeatedError) since(began, now time.Time) probe.Result {
 	r := e.result(now)
 	if e.line.Time.Before(began) {
@@ -211,10 +212,10 @@ func moduleLoaded(h *probe.Host, module string) bool {
 	return false
 }
 
-// maxQuoted bounds how much of a line is quoted.
+// maxQuoted is the maximum number of bytes of a line to quote.
 const maxQuoted = 600
 
-// withoutInput removes the input of a command from a line: it is long and explains nothing.
+// withoutInput removes a command's input from a line, because the input is long and explains nothing.
 func withoutInput(text string) string {
 	if before, rest, ok := strings.Cut(text, ` input="`); ok {
 		_, after, _ := strings.Cut(rest, `" `)

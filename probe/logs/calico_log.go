@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// CalicoLog reads what calico-node and its init containers logged last.
+// CalicoLog reads the last lines that calico-node and its init containers logged.
 var CalicoLog = &probe.Check{
 	ID: probe.CheckCalicoLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
@@ -26,31 +26,31 @@ var CalicoLog = &probe.Check{
 
 // Facts of calico-log.
 const (
-	FactSignature probe.Fact = "signature" // the known fault that the line shows, "" = none
+	FactSignature probe.Fact = "signature" // the known fault that the line shows, "" = no known fault
 	FactLine      probe.Fact = "line"      // the line, without its time
-	factRun       probe.Fact = "run"       // how often the container had been restarted before that run
-	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
-	factWho       probe.Fact = "who"       // the account that is denied a right, NAMESPACE:NAME
-	factMay       probe.Fact = "may"       // the right that it lacks: VERB RESOURCE
+	factRun       probe.Fact = "run"       // how often the container had restarted before that run
+	FactEnded     probe.Fact = "ended"     // true if the run ended with that line
+	factWho       probe.Fact = "who"       // the account that lacks the right, NAMESPACE:NAME
+	factMay       probe.Fact = "may"       // the right that the account lacks: VERB RESOURCE
 )
 
 const (
-	logTail   = 64 << 10         // bytes read of each file
-	logFresh  = 3 * time.Minute  // maximum age of a line that shows a present fault
-	logBefore = 10 * time.Minute // how long ago the previous run may have ended to matter
+	logTail   = 64 << 10         // number of bytes to read from each file
+	logFresh  = 3 * time.Minute  // maximum age of a line that shows a current fault
+	logBefore = 10 * time.Minute // the previous run matters only if it ended within this time
 	logPods   = "/var/log/pods"
 
-	logContainers = 16 // containers of calico-node's pod that are examined
+	logContainers = 16 // maximum number of containers in calico-node's pod to examine
 )
 
-// runOfName captures the number of a run in the name of its log.
+// runOfName captures a run's number from the name of its log.
 var runOfName = lazy.New(`^(\d{1,9})\.log$`)
 
-// LogPlaces are the folders that contain the log files themselves: containerd's, and Docker's, to which the kubelet
-// creates links.
+// LogPlaces lists the folders that contain the actual log files: containerd's folder, and Docker's folder, to which
+// the kubelet creates links.
 var LogPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}
 
-// errElsewhere reports a log that is a link to something other than a log.
+// errElsewhere reports a log that is a link to something that is not a log.
 var errElsewhere = errors.New("is a link to something other than a log: not read")
 
 func calicoLog(_ context.Context, p *probe.Pass) {
@@ -79,13 +79,13 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// ownContainer reports whether a container of calico-node's pod is a probe that joined it as an ephemeral container.
-// Its log is not Calico's.
+// ownContainer reports whether a container in calico-node's pod is a probe that joined the pod as an ephemeral
+// container. Its log does not belong to Calico.
 func ownContainer(name string) bool { return strings.HasPrefix(name, "calico-probe-") }
 
-// calicoLogs returns the log folder of this node's calico-node, and its account, both of the pod that the plan names.
-// Without the API it returns the newest folder of that name in kube-system, where tenants create no pods, and the
-// account is unknown.
+// calicoLogs returns this node's calico-node log folder and calico-node's account, both for the pod that the plan
+// specifies. Without the API, it returns the newest folder with that name in kube-system, where tenants create no
+// pods. The account is then unknown.
 func calicoLogs(h *probe.Host, calico []probe.Target) (folder, account string, err error) {
 	for _, t := range calico {
 		if name := t.Attrs[probe.AttrLogs]; name != "" && !strings.Contains(name, "/") {
@@ -115,7 +115,7 @@ func calicoLogs(h *probe.Host, calico []probe.Target) (folder, account string, e
 	return folder, "", nil
 }
 
-// containerLog judges the last two runs of one container.
+// containerLog evaluates the last two runs of one container.
 func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Result {
 	names, err := h.ReadDir(folder)
 	if err != nil {
@@ -139,7 +139,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	if len(runs) > 1 && present.young(now) {
 		before, err := readRun(h, folder, account, runs[len(runs)-2])
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has deleted it
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has deleted the log
 		case err != nil:
 			return node.Unseen(err)
 		case before.end != nil && now.Sub(before.end.Time) < logBefore:
@@ -161,7 +161,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	return present.result(probe.Info, "run %d continues, or ended well; its last error: %s", last, now)
 }
 
-// runsOf returns the numbers of the runs that have logs with these names, sorted.
+// runsOf returns the sorted numbers of the runs to which logs with these names belong.
 func runsOf(names []string) []int {
 	var runs []int
 	for _, name := range names {
@@ -177,13 +177,13 @@ func runsOf(names []string) []int {
 	return runs
 }
 
-// A runLog is the parsed end of one run's log.
+// A runLog is the parsed end of the log of one run.
 type runLog struct {
 	lines int
-	first time.Time // of the lines read
-	tail  bool      // the log has lines before them
+	first time.Time // number of lines read
+	tail  bool      // the log contains earlier lines
 	worst *logLine  // the last error
-	end   *logLine  // the line with which it ended
+	end   *logLine  // the line with which the run ended
 }
 
 // logLine is a relevant line.
@@ -191,7 +191,7 @@ type logLine struct {
 	podlog.Line
 	level     int
 	signature *signature
-	past      bool // its process has continued since
+	past      bool // its process continued after this line
 }
 
 func readRun(h *probe.Host, folder, account string, number int) (runLog, error) {
@@ -204,7 +204,7 @@ func readRun(h *probe.Host, folder, account string, number int) (runLog, error) 
 	return r, nil
 }
 
-// lastOfLog reads the last lines of a container's log, and reports whether they are the whole log.
+// lastOfLog reads the last lines of a container's log. It reports whether these lines are the whole log.
 func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err error) {
 	f, err := h.File(name)
 	if err != nil {
@@ -224,22 +224,22 @@ func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err
 	return lines, info.Size() <= logTail, nil
 }
 
-// judge finds the relevant lines among the last ones of a run. Calico's start-up ends with "Terminating" after a line
-// with the reason. install-cni and Felix end with a fatal line. judge only recognises errors, and warnings before the
-// end of start-up, because other lines may quote text from a tenant.
+// judge finds the relevant lines among a run's last lines. Calico's start-up ends with "Terminating" after a line
+// that states the reason. install-cni and Felix end with a fatal line. judge recognises only errors, and warnings
+// before the end of start-up, because other lines may quote text from a tenant.
 func judge(lines []podlog.Line, account string) runLog {
 	out := runLog{lines: len(lines)}
 	if len(lines) > 0 {
 		out.first = lines[0].Time
 	}
 	claims := map[string]*logLine{} // by process, the reason for its "Terminating"
-	var last *logLine               // the last of all of them
+	var last *logLine               // the last line of any process
 	for _, l := range lines {
 		level, process, text := levelOf(l.Text)
 		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
 		switch claim := claims[process]; {
 		case endsRun(text):
-			if level == levelNone { // written by the script that started it
+			if level == levelNone { // written by the script that started the process
 				claim = last
 			}
 			if out.end == nil || level != levelNone {
@@ -247,7 +247,7 @@ func judge(lines []podlog.Line, account string) runLog {
 			}
 			continue
 		case level == levelInfo:
-			out.end = nil // the run continues: another of its processes ended
+			out.end = nil // the run continues, because another of its processes ended
 			if claim != nil && claim.level == levelWarning {
 				delete(claims, process)
 			} else if claim != nil {
@@ -271,8 +271,8 @@ func judge(lines []podlog.Line, account string) runLog {
 	return out
 }
 
-// surer returns the line of a process that explains its end: the more severe one, or the later of two equal ones. The
-// earlier one wins if only that is recognised and the process did not continue after it.
+// surer returns the line that explains the end of a process. It is the more severe line, or the later one if both are
+// equally severe. The earlier line wins if it alone is recognised and the process did not continue after it.
 func surer(before, now *logLine) *logLine {
 	switch {
 	case before == nil, now.level > before.level:
@@ -283,15 +283,15 @@ func surer(before, now *logLine) *logLine {
 	return now
 }
 
-// young reports whether the run began recently and may still log its error.
+// young reports whether the run began so recently that it may still log its error.
 func (r runLog) young(now time.Time) bool {
 	return !r.tail && (r.lines == 0 || now.Sub(r.first) < time.Minute)
 }
 
-// quote returns the line as it may be quoted.
+// quote returns the line in a form that may be quoted.
 func (l *logLine) quote() probe.Statement { return quoted(l.Line) }
 
-// quoted returns a line of a log as a statement.
+// quoted returns a log line as a statement.
 func quoted(l podlog.Line) probe.Statement {
 	return probe.Statement{Text: probe.Quoted(l.Text), At: l.Time}
 }

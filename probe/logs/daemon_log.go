@@ -16,19 +16,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DaemonLog reads what the kubelet and the container runtime logged last. Nothing outside the node shows why one of
-// them exited.
+// DaemonLog reads the last lines that the kubelet and the container runtime logged. Nothing outside the node shows
+// why one of them exited.
 var DaemonLog = &probe.Check{
 	ID: probe.CheckDaemonLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
 	Run: serviceLog,
 }
 
-// Facts of daemon-log, besides those of calico-log.
+// Facts of daemon-log, in addition to those of calico-log.
 const (
-	factEnds    probe.Fact = "ends"    // how often the service exited in the time that was read
-	factStopped probe.Fact = "stopped" // true: on purpose
-	FactByTag   probe.Fact = "by_tag"  // true: from files in which any program may write under a service's name
+	factEnds    probe.Fact = "ends"    // how often the service exited in the period that was read
+	factStopped probe.Fact = "stopped" // true if it exited on purpose
+	FactByTag   probe.Fact = "by_tag"  // true if the lines come from files to which any program may write under a service's name
 )
 
 // Targets of daemon-log.
@@ -39,13 +39,13 @@ const (
 	ServiceCRIO       = "crio"
 )
 
-// service is a daemon of a node, and the systemd units that may run it.
+// service is a daemon on a node, and the systemd units that may run it.
 type service struct {
 	name  string
 	Units []string
 }
 
-// Services are the services whose lines are read. In k3s and RKE2 one process is the kubelet and more.
+// Services lists the services whose lines are read. In k3s and RKE2, a single process is the kubelet and more.
 var Services = []service{
 	{ServiceKubelet, []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service",
 		"rke2-agent.service"}},
@@ -55,20 +55,20 @@ var Services = []service{
 }
 
 const (
-	ServiceSince = 15 * time.Minute // a failing service is restarted within seconds to minutes
-	serviceLines = 200              // of each; a kubelet writes some twenty before it exits
+	ServiceSince = 15 * time.Minute // systemd restarts a failing service within seconds to minutes
+	serviceLines = 200              // number of lines for each service; a kubelet writes about twenty before it exits
 
-	journalFolders = 16 // one for each machine ID, mostly one
-	journalFiles   = 8  // of those with entries in the time that is read: each holds hours on most nodes
+	journalFolders = 16 // number of folders: one for each machine ID, usually one
+	journalFiles   = 8  // number of files with entries in the period that is read: on most nodes, each file covers hours
 )
 
-// journalPlaces are systemd's folders for the journal: the persistent one, and the one until the next boot.
+// journalPlaces lists systemd's journal folders: the persistent folder, and the folder that exists until the next boot.
 var journalPlaces = []string{"/var/log/journal", "/run/log/journal"}
 
-// journalName matches a file of the system's journal, active or archived.
+// journalName matches the name of a system journal file, active or archived.
 var journalName = lazy.New(`^system(?:@[0-9a-f~-]+)?\.journal$`)
 
-// machineID matches the name of a folder with a machine's journal.
+// machineID matches the name of a folder that contains a machine's journal.
 var machineID = lazy.New(`^[0-9a-f]{32}$`)
 
 func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Host.Now()) }
@@ -76,7 +76,7 @@ func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Hos
 func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	lines, err := journalLines(ctx, p.Host, now.Add(-ServiceSince))
 	where, byTag := "the journal", false
-	if lines == nil && (err == nil || errors.Is(err, probe.ErrNotVisible)) { // of the journal, or a part of it
+	if lines == nil && (err == nil || errors.Is(err, probe.ErrNotVisible)) { // from the journal, or from a part of it
 		of, unread := logFileLines(p.Host, now.Add(-ServiceSince))
 		if of != nil || err == nil {
 			lines, err, where, byTag = of, unread, "the files below /var/log", true
@@ -108,7 +108,8 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	}
 }
 
-// journalLines returns the services' lines in the journal since a time, nil if no journal covers that time.
+// journalLines returns the lines that the services have written to the journal since the given
+// time. It returns nil if no journal covers that time.
 func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	var units []string
 	for _, s := range Services {
@@ -122,7 +123,7 @@ type farJournal interface {
 	Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error)
 }
 
-// JournalEntries returns the wanted lines of the journal, nil if no journal covers that time.
+// JournalEntries returns the wanted lines of the journal, or nil if no journal covers that time.
 func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]journal.Entry, error) {
 	var out []journal.Entry
 	var bad error
@@ -145,7 +146,7 @@ func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 			}
 			entries, fresh, err := readJournal(ctx, h, name, want)
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // it was rotated
+			case errors.Is(err, fs.ErrNotExist): // the file was rotated
 			case err != nil && len(entries) == 0:
 				bad = errors.Join(bad, fmt.Errorf("%s: %w", name, err))
 			case fresh:
@@ -161,7 +162,7 @@ func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 	return slices.Concat([]journal.Entry{}, out), nil
 }
 
-// journalsIn lists the files of the system's journal below a place, the most recently written first.
+// journalsIn lists the files of the system journal below a place, with the most recently written file first.
 func journalsIn(h *probe.Host, place string) ([]string, error) {
 	folders, err := h.ReadDir(place)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +198,7 @@ func journalsIn(h *probe.Host, place string) ([]string, error) {
 	return out[:min(len(out), 2*journalFiles)], nil
 }
 
-// readJournal reads one file, and reports whether it has entries since the wanted time.
+// readJournal reads one file. It reports whether the file contains entries since the wanted time.
 func readJournal(ctx context.Context, h *probe.Host, name string, want journal.Want) ([]journal.Entry, bool, error) {
 	f, err := h.File(name)
 	if err != nil {
