@@ -14,7 +14,7 @@ import (
 type Wall struct {
 	Family      string // "ip", "ip6", "inet", "bridge", "arp", "netdev"
 	Table, Name string
-	Legacy      bool   // number of the chain in legacy iptables
+	Legacy      bool   // true for legacy iptables
 	Hook        string // "" = other chains jump to this chain
 	Policy      string // of a chain with a hook: "accept" or "drop"
 	Priority    int

@@ -14,22 +14,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// ServiceTail is how many bytes are read from each log file outside the journal.
+// ServiceTail is the number of bytes to read from the end of each log file outside the journal.
 const ServiceTail = 256 << 10
 
-// logFiles are the log files of services below /var/log, with the unit that writes them. The unit is "" for a syslog,
-// where each line names its writer.
+// logFiles lists the services' log files below /var/log, with the unit that writes each of them. For a syslog, the
+// unit is "", because each line names its writer.
 var logFiles = []struct{ unit, name string }{
 	{"kubelet.service", "kubelet.log"}, {"k3s.service", "k3s.log"}, {"k3s-agent.service", "k3s-agent.log"},
 	{"containerd.service", "containerd.log"}, {"docker.service", "docker.log"}, {"docker.service", "dockerd.log"},
 	{"crio.service", "crio.log"}, {"", "syslog"}, {"", "messages"}, {"", "daemon.log"},
 }
 
-// UnitOf maps a program's name in a syslog to its unit.
+// UnitOf maps the name of a program in a syslog to the program's unit.
 var UnitOf = map[string]string{"kubelet": "kubelet.service", "k3s": "k3s.service", "containerd": "containerd.service",
 	"dockerd": "docker.service", "crio": "crio.service"}
 
-// logFileLines returns the services' lines since a time if they log to files. It returns nil without such files.
+// If the services log to files, logFileLines returns their lines since the given time. If there are
+// no such files, it returns nil.
 func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for _, it := range logFiles {
@@ -46,7 +47,7 @@ func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 			return out, err
 		}
 		out = append(out, slices.DeleteFunc(lines, func(e journal.Entry) bool { return e.Time.Before(since) })...)
-		if len(lines) > 0 && out == nil { // such files exist, but have nothing new
+		if len(lines) > 0 && out == nil { // such files exist, but contain nothing new
 			out = []journal.Entry{}
 		}
 	}
@@ -57,7 +58,7 @@ func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 // linesOf returns the services' lines at the end of a file.
 func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 	if !strings.HasPrefix(f.Name(), "/var/log/") {
-		return nil, nil // a link to something other than a log
+		return nil, nil // a link to something that is not a log
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -80,26 +81,26 @@ func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 		}
 	}
 	for i := range out {
-		if out[i].Time.Year() == 0 { // the time lacks year and zone: the last line is as old as the file
+		if out[i].Time.Year() == 0 { // the times lack year and zone: assume that the last line is as old as the file
 			out[i].Time = info.ModTime().Add(out[i].Time.Sub(at))
 		}
 	}
 	return out, nil
 }
 
-// The formats of a line's time: rsyslog's new and old one, and those of the services themselves.
+// The time formats of log lines: rsyslog's new and old formats, and the formats of the services themselves.
 var (
 	newSyslog = lazy.New(`^(\d{4}-\d\d-\d\dT\S+) \S+ (.*)$`)
 	oldSyslog = lazy.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ (.*)$`)
 )
 
-// stamped returns the time of a line, with year 0 if the line has no year, and the rest of the line.
+// stamped returns the time of a line, and the rest of the line. If the line has no year, the year is 0.
 func stamped(line string) (time.Time, string) {
 	for _, form := range []struct {
 		is     *lazy.Regexp
 		layout string
-		time   int  // the group with the time
-		own    bool // the service's own format, which stays on the line
+		time   int  // the group that captures the time
+		own    bool // the service's own format, which remains part of the line
 	}{{newSyslog, time.RFC3339Nano, 1, false}, {oldSyslog, "Jan _2 15:04:05", 1, false},
 		{klogLine, "0102 15:04:05.000000", 2, true}, {logrusLine, time.RFC3339Nano, 1, true}} {
 		m := form.is.FindStringSubmatch(line)
@@ -121,7 +122,7 @@ func stamped(line string) (time.Time, string) {
 // syslogTag captures the writer of a syslog line.
 var syslogTag = lazy.New(`^([\w.-]+)\[(\d+)\]: (.*)$`)
 
-// fromSyslog parses a service's line. In a service's own file, lines have no tag.
+// fromSyslog parses a line that a service wrote. In a service's own file, lines have no tag.
 func fromSyslog(text, unit string) (journal.Entry, bool) {
 	m := syslogTag.FindStringSubmatch(text)
 	switch {

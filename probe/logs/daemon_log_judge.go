@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	serviceYoung = time.Minute     // a younger run may still exit for the reason of the previous one
-	serviceFresh = 3 * time.Minute // maximum age of a line that shows a present fault
-	// maximum age if the service would have logged it again: the kubelet calls the API server every 10 s for its lease
+	serviceYoung = time.Minute     // a younger run may still exit for the same reason as the previous run
+	serviceFresh = 3 * time.Minute // maximum age of a line that shows a current fault
+	// maximum age if the service would have logged the line again: the kubelet calls the API server
+	// every 10 s for its lease
 	serviceAgain = 30 * time.Second
-	serviceEnded = 10 * time.Minute // how long ago the previous run may have ended to matter
+	serviceEnded = 10 * time.Minute // the previous run matters only if it ended within this time
 	serviceCause = 30 * time.Second // how long before its exit a service may have logged the reason
 )
 
@@ -24,9 +25,9 @@ var (
 	logrusLine = lazy.New(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
 )
 
-// endsService matches the last line of a service. The kubelet's line changed in Kubernetes 1.20 and 1.23. Lines of
-// other files end a started kubelet (kubelet.go, server.go, kuberuntime_manager.go, transport.go). containerd and
-// dockerd write theirs to the terminal. The last ones are Go's own.
+// endsService matches the last line of a service. In the kubelet, this line changed in Kubernetes 1.20 and 1.23. Once
+// the kubelet has started, lines from other files end it (kubelet.go, server.go, kuberuntime_manager.go, transport.go).
+// containerd and dockerd write their last lines to the terminal. The last patterns match lines that Go itself writes.
 var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
 	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
 	`server\.go:\d+\] "Failed to (?:listen and serve|create listener for \w+ (?:API )?endpoint)"|` +
@@ -34,12 +35,12 @@ var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] 
 	`transport\.go:\d+\] "(?:No valid client certificate is found|The currently active client certificate has expired) and the server is responsive, exiting\."|` +
 	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
 
-// systemd's lines about a service: it exited, or is being stopped.
+// systemd's lines about a service that exited or is being stopped.
 var (
 	exitLine  = lazy.New(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
 	stopLine  = lazy.New(`^Stopping `)
 	startLine = lazy.New(`^Start(?:ed|ing) `)
-	// how systemd confirms a stop: the first since v248, the second before
+	// how systemd confirms a stop: the first form since v248, the second form before
 	stoppedLine = lazy.New(`: Deactivated|: Succeeded\.|^Stopped `)
 )
 
@@ -47,31 +48,31 @@ var (
 type serviceLine struct {
 	journal.Entry
 	level     int
-	final     bool // the service exits with it
+	final     bool // the service exits with this line
 	signature *serviceFault
 }
 
-// mild reports whether a healthy service logs such a line occasionally.
+// mild reports whether a healthy service occasionally logs such a line.
 func (it serviceLine) mild() bool { return it.signature != nil && it.signature.Mild }
 
-// serviceState is the state of one service according to its lines.
+// serviceState is the state of one service as its lines show it.
 type serviceState struct {
 	lines   int
-	run     []serviceLine // relevant lines of the present run
-	began   time.Time     // its first line, zero without a present run
-	process string        // that logged last
-	last    time.Time     // when
+	run     []serviceLine // relevant lines of the current run
+	began   time.Time     // time of the run's first line, zero if there is no current run
+	process string        // the process that logged last
+	last    time.Time     // the time when it logged
 	born    time.Time     // the first line of that process
-	end     *serviceLine  // why the last finished run ended
+	end     *serviceLine  // the reason why the last finished run ended
 	endedBy string        // the process of that run
 	ends    int
-	stopped *time.Time // it was stopped on purpose, and not started since
+	stopped *time.Time // true if the service was stopped on purpose and has not started since
 }
 
-// lastWords is how late the last lines of a process may arrive after its exit.
+// lastWords is the maximum time by which a process's last lines may arrive after its exit.
 const lastWords = 5 * time.Second
 
-// judgeService processes the lines of one service, oldest first.
+// judgeService processes the lines of one service, starting with the oldest.
 func judgeService(lines []journal.Entry) serviceState {
 	s := serviceState{}
 	stopping := false
@@ -93,16 +94,16 @@ func judgeService(lines []journal.Entry) serviceState {
 			if killedOOM.MatchString(e.Text) {
 				s.run = append(s.run, it)
 			}
-		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
+		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's line
 			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.Passing)
 			if it.final || better {
 				s.end = &it
 			}
 		default:
-			if e.PID != "" && e.PID == s.endedBy { // the process continues: that was not its exit
+			if e.PID != "" && e.PID == s.endedBy { // the process continues, so that was not its exit
 				s.end = nil
 			}
-			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // restarted by any supervisor
+			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // restarted by some supervisor
 				s.run, s.began = nil, time.Time{}
 			}
 			s.take(it)
@@ -111,14 +112,15 @@ func judgeService(lines []journal.Entry) serviceState {
 	return s
 }
 
-// notYet matches an error that every kubelet logs until it has first listed its containers.
+// notYet matches an error that every kubelet logs until it has listed its containers for the first time.
 var notYet = lazy.New(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
 	`(?:container runtime status check may not have completed yet|PLEG is not healthy: pleg has yet to be successful)`)
 
-// kubeletComesUp is how long that is normal: it lists them every second, and a busy node takes several.
+// kubeletComesUp is the maximum time for which that error is normal. The kubelet lists its
+// containers every second, and a busy node takes several seconds.
 const kubeletComesUp = 30 * time.Second
 
-// take adds a line of the service itself.
+// take adds a line that the service itself logged.
 func (s *serviceState) take(it serviceLine) {
 	s.lines++
 	if s.born.IsZero() || it.PID != s.process {
@@ -139,7 +141,8 @@ func (s *serviceState) take(it serviceLine) {
 	}
 }
 
-// close ends a run. Its reason is the most certain of the last relevant lines, or else the line that ended it.
+// close ends a run. The reason is the most certain of the last relevant lines. If there are none,
+// it is the line that ended the run.
 func (s *serviceState) close(last serviceLine) {
 	reason := last
 	for _, it := range s.run {
@@ -148,7 +151,7 @@ func (s *serviceState) close(last serviceLine) {
 		}
 		switch {
 		case it.signature == nil:
-			if last.About && reason.signature == nil { // the last of them, which explains more than systemd's line
+			if last.About && reason.signature == nil { // the last of these lines, which explains more than systemd's line
 				reason = it
 			}
 		case reason.signature == nil || it.signature.Rank() <= reason.signature.Rank():
@@ -160,7 +163,7 @@ func (s *serviceState) close(last serviceLine) {
 	s.ends++
 }
 
-// serviceLineOf parses level and text of a line, and recognises it.
+// serviceLineOf parses the level and text of a line, and recognises the line.
 func serviceLineOf(e journal.Entry) serviceLine {
 	it := serviceLine{Entry: e}
 	if e.About {
@@ -226,7 +229,7 @@ func (s serviceState) result(now time.Time) probe.Result {
 	return s.quote(probe.Info, "running; history: its last error was ", *worst, now).With(probe.FactHistory, true)
 }
 
-// current reports whether a recognised line shows a present fault.
+// current reports whether a recognised line shows a current fault.
 func (s serviceState) current(it serviceLine, now time.Time) bool {
 	over := it.signature != nil && it.signature.Often && s.last.Sub(it.Time) > serviceAgain
 	return it.signature != nil && !over && now.Sub(it.Time) < serviceFresh
@@ -253,8 +256,8 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 	return out
 }
 
-// serviceSignatureOf recognises a line by its writer and its text. It ignores information, and lines without a level of
-// a service in an unknown format.
+// serviceSignatureOf recognises a line by its writer and its text. It ignores informational lines. If the format of a
+// service is unknown, it also ignores lines without a level.
 func serviceSignatureOf(it serviceLine) *serviceFault {
 	if !it.About && !it.final && it.level < levelWarning {
 		return nil

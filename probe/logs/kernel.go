@@ -6,28 +6,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Signatures of the kernel's lines.
+// Signatures of kernel log lines.
 const (
 	KernelConntrack  = "conntrack-full"
 	KernelNeighbours = "neighbours-full"
 	KernelKilled     = "killed"     // a component was OOM-killed
-	KernelQueue      = "queue-hung" // a network card's
-	KernelDisk       = "disk"       // an error of a file system or its disk
+	KernelQueue      = "queue-hung" // a network card's transmit queue timed out
+	KernelDisk       = "disk"       // an error in a file system or its disk
 	KernelStuck      = "cpu-stuck"
-	KernelBlocked    = "blocked" // a component waits for the kernel for minutes
+	KernelBlocked    = "blocked" // a component has been waiting for the kernel for minutes
 	KernelDevice     = "device-held"
 	KernelMartian    = "martian"
 	KernelKilledPod  = "killed-other"
 	kernelLink       = "link-down"
 )
 
-// Kernel is a signature of a kernel line. Its first group is the subject.
+// Kernel is the signature of a kernel log line. Its first group captures the subject.
 type Kernel struct {
 	ID     string
 	Source string
 	Match  *lazy.Regexp
-	Info   bool   // worth knowing
-	Other  string // the signature if the subject is not a component of the node, "" = the same
+	Info   bool   // worth knowing, but not a fault
+	Other  string // the signature if the subject is not a component of the node, "" = the same signature
 }
 
 var kernelSignatures = []Kernel{
@@ -46,7 +46,7 @@ var kernelSignatures = []Kernel{
 	{ID: kernelLink, Info: true, Source: "drivers of network cards", Match: lazy.New(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
 }
 
-// OfKernel recognises a kernel line, and returns its subject.
+// OfKernel recognises a kernel log line, and returns its subject.
 func OfKernel(text string) (s Kernel, subject string, ok bool) {
 	for _, s := range kernelSignatures {
 		if m := s.Match.FindStringSubmatch(text); m != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Signatures of lines of kube-proxy and CoreDNS.
+// Signatures of log lines from kube-proxy and CoreDNS.
 const (
-	faultConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	faultLoop      = "loop"      // CoreDNS forwards to itself
-	faultMode      = "mode"      // the kernel, or the image, does not support kube-proxy's mode
+	faultConntrack = "conntrack" // kube-proxy is not allowed to set nf_conntrack_max
+	faultLoop      = "loop"      // CoreDNS forwards queries to itself
+	faultMode      = "mode"      // the kernel or the image does not support kube-proxy's mode
 	faultCorefile  = "corefile"  // CoreDNS rejects its configuration
 )
 
-// Signatures of lines of a running component, besides those of one that exited.
+// Signatures of log lines from a running component, in addition to those from one that exited.
 const (
 	FaultUpstream = "upstream" // the DNS server to which CoreDNS forwards does not answer
 	faultSync     = "sync"     // the kernel rejects kube-proxy's rules
@@ -29,14 +29,14 @@ const (
 	typha       = "calico-typha"
 )
 
-// complaint describes how a running component logs that a dependency fails.
+// complaint describes how a running component logs that a dependency is failing.
 type complaint struct {
-	Line       *lazy.Regexp // the text is what it captures
-	Signatures []*signature // one of them must match
-	Once       bool         // it is logged once, at the start
+	Line       *lazy.Regexp // the text is what the pattern captures
+	Signatures []*signature // one of these must match
+	Once       bool         // it is logged only once, at the start
 }
 
-// reflectorLine matches client-go's line, in the format of klog: Failed to watch, with the reason.
+// reflectorLine matches client-go's line in the klog format: Failed to watch, with the reason.
 const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
 
 // apiRefusals match a client's errors about an API server that is unreachable or denies access.
@@ -49,7 +49,7 @@ var apiRefusals = []*signature{
 		Match: lazy.New(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
 }
 
-// complaints are the complaints of each running component.
+// complaints lists the complaints of each running component.
 var complaints = map[string][]complaint{
 	kubeProxy: {
 		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
@@ -62,20 +62,21 @@ var complaints = map[string][]complaint{
 	coreDNS: {
 		{Line: lazy.New(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
-		// The client chooses the queried name, which contains no blank.
+		// The client chooses the name to query, and the name contains no blank.
 		{Line: lazy.New(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
 			Signatures: []*signature{{ID: FaultUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
 				Match: lazy.New(`: (?:read|dial) `)}}},
 	},
 }
 
-// ending describes the format of the line with which a component exits, and the known reasons in it.
+// ending describes the format of the line with which a component exits, and the known reasons that
+// the line can contain.
 type ending struct {
-	Ends       *lazy.Regexp // the text is what it captures
+	Ends       *lazy.Regexp // the text is what the pattern captures
 	Signatures []*signature
 }
 
-// anyEnding are reasons of any program, in the text of its last line.
+// anyEnding lists reasons that may be in the last line of any program.
 var anyEnding = slices.Concat([]*signature{
 	{ID: FaultPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
 }, apiRefusals, []*signature{
@@ -86,7 +87,7 @@ var anyEnding = slices.Concat([]*signature{
 // calicosLastLine matches the last line of Calico's own programs, as in calico-log.
 var calicosLastLine = lazy.New(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
 
-// endings are the endings of each component.
+// endings lists the endings of each component.
 var endings = map[string]ending{
 	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		lazy.New(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),

@@ -10,28 +10,29 @@ import (
 )
 
 // Facts of kube-log about a running component.
-const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer it, or denies access
+const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer the component or denies access
 
 const (
-	// complaintFresh is the maximum age of its last line. A reflector retries after 30 s, with jitter a minute, and a
-	// connection takes 30 s to time out (client-go, tools/cache; net/http).
+	// complaintFresh is the maximum age of a complaint's last line. A reflector retries after 30 s, or up to a minute
+	// with jitter. A connection takes 30 s to time out (client-go, tools/cache; net/http).
 	complaintFresh = 2 * time.Minute
-	// complaintLasts is how long it must last not to be a restart of the other side.
+	// complaintLasts is the minimum duration of a complaint. A shorter one may be caused by a
+	// restart of the other side.
 	complaintLasts = 45 * time.Second
 )
 
-// peerOf captures the other side in a line, which does not answer or denies access.
+// peerOf captures the other side, which does not answer or denies access, from a line.
 var peerOf = lazy.New(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([\[\]0-9a-f.:]+:\d+): |Get \\?"?https?://([\w.:\[\]-]+)/`)
 
-// found matches kube-proxy's line at its start after it has found its Node.
+// found matches the line that kube-proxy logs at its start after it has found its Node.
 var found = lazy.New(`Successfully retrieved (?:node IP|NodeIPs)`)
 
-// complaintLine is a complaint at its last occurrence.
+// complaintLine is the last occurrence of a complaint.
 type complaintLine struct {
 	podlog.Line
 	of    *signature
 	once  bool
-	first time.Time // the start of its uninterrupted repetition
+	first time.Time // the time since which it has been repeated without a break
 }
 
 // complaintOf recognises a complaint.
@@ -50,8 +51,8 @@ func complaintOf(component string, l podlog.Line) (complaintLine, bool) {
 	return complaintLine{}, false
 }
 
-// judgeComplaints judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so
-// only a recent one counts.
+// judgeComplaints evaluates the last complaint that a run logs repeatedly. No line reports that a complaint has
+// ended, so only a recent complaint counts.
 func judgeComplaints(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
 	var last *complaintLine
 	before := map[string]complaintLine{}
@@ -102,10 +103,10 @@ func (l complaintLine) result(now time.Time) probe.Result {
 	return r
 }
 
-// klogTime captures the time of a klog line, which lacks year and zone.
+// klogTime captures the time of a klog line, which contains no year and no zone.
 var klogTime = lazy.New(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) `)
 
-// timed sets the times of lines without their own to those of klog, so that the last one is at the file's modification
+// timed gives lines without their own time the time of klog lines. The last line is then at the file's modification
 // time.
 func timed(lines []podlog.Line, written time.Time) []podlog.Line {
 	at := make([]time.Time, len(lines))

@@ -17,14 +17,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KubeLog reads what kube-proxy and CoreDNS on this node logged before they exited, and what they complain about.
+// KubeLog reads what kube-proxy and CoreDNS on this node logged before they exited. It also reads
+// what they complain about.
 var KubeLog = &probe.Check{
 	ID: probe.CheckKubeLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
 }
 
-// The log places of a kube-proxy that runs outside a pod.
+// The log locations of a kube-proxy that runs outside a pod.
 const (
 	kubeProxyFile = "/var/log/kube-proxy.log"
 	kubeProxyUnit = "kube-proxy.service"
@@ -36,7 +37,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
-		// Its Node was created after it gave up waiting.
+		// kube-proxy's Node was created after kube-proxy had stopped waiting for it.
 		line := r.Facts.Str(FactLine)
 		if r.Facts.Str(FactSignature) == faultNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
 			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
@@ -67,10 +68,10 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	}
 }
 
-// hostProxyLog judges a kube-proxy that runs as a program of the host, by its log file or the journal. It returns false
-// if that has logged nothing recently.
+// hostProxyLog evaluates a kube-proxy that runs as a program on the host. It reads its log file or the journal. It
+// returns false if kube-proxy has not logged anything there recently.
 func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
-	// A file that is no longer written proves nothing about now.
+	// A file to which nothing is written any more proves nothing about the current state.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
 			return presentRun(kubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
@@ -96,7 +97,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	return lastRuns(kubeProxy, runs, now), kubeProxyUnit, true
 }
 
-// lastRuns judges the last of several runs, or the one before if the last began recently.
+// lastRuns evaluates the last of several runs. If that run began recently, it evaluates the run before it.
 func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Result {
 	last := len(runs) - 1
 	r := presentRun(component, runs[last], now)
@@ -106,12 +107,12 @@ func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Resul
 	return r
 }
 
-// youngRun is how long a run may have lasted without proving that it works: a program that rejects its settings exits
-// within seconds.
+// youngRun is the maximum length of a run that does not yet prove that the program works. A program that rejects its
+// settings exits within seconds.
 const youngRun = 20 * time.Second
 
-// runBefore returns how the previous run ended if the present one began recently, and otherwise the result of the
-// present one.
+// If the current run began recently, runBefore returns how the previous run ended. Otherwise, it returns the
+// result of the current run.
 func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
 	of := ended(component, lines, now)
 	if of.Status != probe.Fail {
@@ -122,7 +123,7 @@ func runBefore(component string, lines []podlog.Line, now time.Time, present pro
 	return of
 }
 
-// podsLog judges the last two runs of a component's container.
+// podsLog evaluates the last two runs of a component's container.
 func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Result, error) {
 	names, err := h.ReadDir(folder)
 	if err != nil {
@@ -152,7 +153,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	return r.With(factRun, runs[last]), nil
 }
 
-// presentRun judges the present run: how it ended, or what it complains about while it runs.
+// presentRun evaluates the current run: how it ended, or what it complains about while it runs.
 func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := ended(component, lines, now)
 	if r.Status == probe.OK {
@@ -163,7 +164,7 @@ func presentRun(component string, lines []podlog.Line, now time.Time) probe.Resu
 	return r
 }
 
-// ended finds the line with which a run of a component ended: only similar lines may follow it.
+// ended finds the line with which a component's run ended. Only similar lines may follow that line.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	how := endings[component]
 	var end *podlog.Line
@@ -175,7 +176,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 		if m := how.Ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
 		} else if m == nil && goesOn.MatchString(lines[i].Text) {
-			end = nil // of another run in the same file, or not the end
+			end = nil // it belongs to another run in the same file, or is not the end
 		}
 	}
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
@@ -195,12 +196,12 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// restartsAfterUpdate matches how kube-proxy exits after a change of its configuration, to restart with the new one
-// (options.go).
+// restartsAfterUpdate matches the line with which kube-proxy exits after its configuration has changed. It exits to
+// restart with the new configuration (options.go).
 var restartsAfterUpdate = lazy.New(`content of the proxy server's configuration file was updated`)
 
-// goesOn matches a line of kube-proxy or CoreDNS while they run. A usage text does not match.
+// goesOn matches lines that kube-proxy or CoreDNS log while they are running. A usage text does not match.
 var goesOn = lazy.New(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
-// runFile returns the name of a run's log.
+// runFile returns the name of the log of a run.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

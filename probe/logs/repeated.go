@@ -10,28 +10,28 @@ import (
 // A repeated is a fault that a component logs while it continues to run.
 type repeated struct {
 	signature
-	level  int                      // its minimum log level
-	Over   *lazy.Regexp             // a line that shows that it is over, nil = none does
-	Least  int                      // how often one component must have logged it
-	Spread time.Duration            // the minimum time between the first and the last
-	Lasts  bool                     // it is logged once, and holds until Over
+	level  int                      // minimum log level of the line
+	Over   *lazy.Regexp             // a line that shows that the fault is over, nil = no such line
+	Least  int                      // minimum number of times that one component must have logged it
+	Spread time.Duration            // minimum time between the first and the last line
+	Lasts  bool                     // it is logged only once, and the fault lasts until Over
 	module func(text string) string // the kernel module that a line names
 }
 
 // Signatures of the lines that calico-errors recognises.
 const (
 	faultKernelLacks      = "kernel"            // a module or feature of the kernel is missing
-	faultBPFOff           = "bpf-off"           // Felix runs without eBPF, which is configured
+	faultBPFOff           = "bpf-off"           // eBPF is configured, but Felix runs without it
 	faultBPFFailed        = "bpf-failed"        // Felix exits because the kernel rejects its maps or programs
 	faultBPFVerifier      = "bpf-verifier"      // the kernel rejects a program
-	faultTyphaCertificate = "typha-certificate" // Felix or confd and Typha reject each other's certificate
+	faultTyphaCertificate = "typha-certificate" // Felix or confd and Typha reject each other's certificates
 	faultTyphaOld         = "typha-old"         // Typha is too old for calico-node
 	faultTyphaDrops       = "typha-drops"       // Typha closes connections repeatedly
-	faultTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients reject each other's certificates
-	faultTyphaSheds       = "typha-sheds"       // Typha itself: it closes connections of slow clients
-	faultCNIToken         = "cni-token"         // no new token for the CNI plugin
+	faultTyphaRefuses     = "typha-refuses"     // Typha itself: Typha and its clients reject each other's certificates
+	faultTyphaSheds       = "typha-sheds"       // Typha itself: Typha closes the connections of slow clients
+	faultCNIToken         = "cni-token"         // the CNI plugin gets no new token
 	FaultTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
-	faultTables           = "tables"            // foreign rules in the tables that iptables cannot read
+	faultTables           = "tables"            // the tables contain rules of other owners that iptables cannot read
 )
 
 // ofAny matches the component and a source file at the start of a line. Versions before v3.32 do not name the
@@ -47,7 +47,7 @@ var (
 	felixStarts = lazy.New(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
 )
 
-// Fits reports whether a line matches, and returns the kernel module that it names.
+// Fits reports whether a line matches, and returns the kernel module that the line names.
 func (s *repeated) Fits(level int, line string) (module string, ok bool) {
 	at := s.By[0].FindStringIndex(line)
 	if at == nil || level < s.level || !s.Match.MatchString(line[at[1]:]) {
@@ -63,18 +63,19 @@ func (s *repeated) Fits(level int, line string) (module string, ok bool) {
 const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupported) certificate|tls: certificate required|` +
 	`tls: unknown certificate authority|tls: handshake failure|peer certificate does not have required`
 
-// birdRejects matches BIRD's error about its configuration: FILE:LINE:COLUMN and the problem there (unix_read_config in
-// sysdep/unix/main.c). A BIRD that cannot start logs it every second, because runit restarts it.
+// birdRejects matches BIRD's error about its configuration. The error contains FILE:LINE:COLUMN and the problem at that
+// place (unix_read_config in sysdep/unix/main.c). If BIRD cannot start, it logs this error every second, because runit
+// restarts it.
 func birdRejects(program string) *repeated {
 	by := []*lazy.Regexp{lazy.New(`^` + program + `: `)}
 	return &repeated{signature: signature{faultBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
 		inBIRDFile}, Least: 1, Over: lazy.New(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
-// inBIRDFile captures the place that BIRD names, and matches the problem after it.
+// inBIRDFile captures the place that BIRD names, and matches the problem that follows.
 var inBIRDFile = lazy.New(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 
-// calicoRepeats are tried in order; the first match wins.
+// calicoRepeats are tried in order, and the first match wins.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
 	{signature: signature{faultTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
@@ -88,7 +89,7 @@ var calicoRepeats = []*repeated{
 		level: levelWarning, Least: 1},
 	{signature: signature{faultTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		lazy.New(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: levelError, Least: 4, Spread: 2 * time.Minute}, // a restart of Typha makes each of several log it once
+		level: levelError, Least: 4, Spread: 2 * time.Minute}, // after a restart of Typha, each of several components logs it once
 	{signature: signature{faultCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		lazy.New(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, Least: 2, Over: lazy.New(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
@@ -122,7 +123,7 @@ var calicoRepeats = []*repeated{
 		Over: lazy.New(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
 
-// typhaRepeats are faults in Typha's own log. The lines name its clients.
+// typhaRepeats lists faults in Typha's own log. The lines name its clients.
 var typhaRepeats = []*repeated{
 	{signature: signature{faultTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		lazy.New(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
@@ -131,11 +132,11 @@ var typhaRepeats = []*repeated{
 		level: levelInfo, Least: 3},
 }
 
-// noTunnelAddress matches an error of IPAM that it has no address for the node's own tunnel.
+// noTunnelAddress matches IPAM's error that it has no address for the node's own tunnel.
 var noTunnelAddress = lazy.New(`^(?:Tunnel IP allocator failed|Node services exiting due to error|Failed to reconcile tunnel address|Unable to autoassign an )` +
 	`.*(?:Assigned 0 out of|No IPs available|no more free blocks|per host block limit|no configured Calico pools|no IP pools provided)`)
 
-// Errors of iptables, ipset and nft on a kernel that lacks something, with the part that names it.
+// Errors from iptables, ipset and nft if the kernel lacks something, with the group that names it.
 var (
 	lacksExtension = lazy.New(`Extension (\w+) revision \d+ not supported, missing kernel module`)
 	lacksTable     = lazy.New("(ip6?)tables(?:-restore)?[^\"]{0,40}?(?:can't initialize ip6?tables table [`']|unable to initialize table ')(\\w+)'")
@@ -145,8 +146,8 @@ var (
 	ofTunnel       = lazy.New(`tunnelDevice="?([\w.-]+)`)
 )
 
-// lacksModule returns the kernel module that iptables, ipset or nft needs according to a message, "" if the message is
-// about something else. It ignores the input of the command.
+// lacksModule returns the kernel module that iptables, ipset or nft needs according to a message. It returns "" if the
+// message is about something else. It ignores the command's input.
 func lacksModule(text string) string {
 	if before, rest, ok := strings.Cut(text, ` input="`); ok {
 		_, after, _ := strings.Cut(rest, `" `)
@@ -169,8 +170,8 @@ func lacksModule(text string) string {
 	return ""
 }
 
-// lacksTunnel returns the kernel module of a tunnel type that the kernel lacks, "" if the tunnel failed for another
-// reason.
+// lacksTunnel returns the kernel module for a tunnel type that the kernel lacks. It returns "" if the tunnel failed
+// for another reason.
 func lacksTunnel(text string) string {
 	if !strings.Contains(text, "operation not supported") {
 		return ""

@@ -2,59 +2,59 @@ package logs
 
 import "github.com/calico-probe/calico-probe/probe/lazy"
 
-// A serviceFault identifies a line of a node's service that shows a known fault.
+// A serviceFault identifies a line from one of the node's services that shows a known fault.
 type serviceFault struct {
 	ID     string       // the value of the fact signature
-	Source string       // where such a line was seen, or the source that writes it
-	Match  *lazy.Regexp // the text without level and time
+	Source string       // where such a line was seen, or the source code that writes it
+	Match  *lazy.Regexp // the text, without level and time
 
-	Passing bool // the service continues after it: not the reason for its exit if the service names another
-	Mild    bool // a healthy service logs it occasionally: it only counts beside other evidence
-	Often   bool // while the fault lasts, it is logged at least every serviceAgain
+	Passing bool // the service continues after this line: it is not the reason for the exit if the service names another
+	Mild    bool // a healthy service occasionally logs it: it counts only together with other evidence
+	Often   bool // while the fault lasts, the service logs it at least every serviceAgain
 }
 
-// Signatures of the lines that daemon-log recognises, besides those of calico-log.
+// Signatures of the lines that daemon-log recognises, in addition to those of calico-log.
 const (
 	FaultSwapOn        = "swap-on"         // the kubelet is configured not to run with swap
-	faultCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
+	faultCgroupDriver  = "cgroup-driver"   // the kubelet and the runtime use different cgroup drivers
 	faultCgroupVersion = "cgroup-version"  // the kubelet is configured not to run with cgroup v1
-	faultBadFlag       = "bad-flag"        // the program does not have that argument
-	FaultNoKubeconfig  = "no-kubeconfig"   // no kubeconfig, and no bootstrap kubeconfig
+	faultBadFlag       = "bad-flag"        // the program does not support that argument
+	FaultNoKubeconfig  = "no-kubeconfig"   // there is no kubeconfig and no bootstrap kubeconfig
 	FaultNoRuntime     = "no-runtime"      // the container runtime is unreachable
-	FaultPortTaken     = "port-taken"      // another program has its address, socket or lock
+	FaultPortTaken     = "port-taken"      // another program is using its address, socket or lock
 	faultTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
 	faultPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	faultStorage       = "storage"         // the snapshotter or storage driver does not work
-	faultNoCNI         = "no-cni"          // no usable CNI configuration
+	faultNoCNI         = "no-cni"          // there is no usable CNI configuration
 	FaultRuntimeDown   = "runtime-down"    // the runtime does not answer the kubelet
 	faultPLEG          = "pleg"            // the kubelet's list of containers is too old
 	FaultAuthority     = "authority"       // the kubelet does not accept the API server's certificate
 	faultStore         = "store"           // the runtime's image store lacks a part of an image
 	faultOCI           = "oci"             // runc, or the shim that starts it, does not run
 	faultUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
-	faultEviction      = "eviction"        // pods are or will be evicted, because disk or memory is low
+	faultEviction      = "eviction"        // pods are being evicted, or will be, because disk space or memory is low
 	faultKilled        = "oom-killed"      // OOM-killed by the kernel
 	faultNotAllowed    = "not-admitted"    // the API server rejects the node's registration
-	FaultRenamed       = "other-node"      // its credentials are for another node name than it uses
-	FaultDeadConn      = "dead-connection" // it keeps using a dead connection to the API server
-	FaultState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
-	faultCgroups       = "cgroups"         // it cannot create or find the cgroups that it needs
-	faultReservation   = "reservation"     // it reserves more for the system than the node has
-	faultNoFile        = "no-file"         // a file that its settings name does not exist
-	faultBadPEM        = "bad-certificate" // a certificate, key or CA file that its settings name cannot be used
+	FaultRenamed       = "other-node"      // the kubelet's credentials belong to a node name other than the one it uses
+	FaultDeadConn      = "dead-connection" // the kubelet keeps using a dead connection to the API server
+	FaultState         = "manager-state"   // the saved state of the kubelet's CPU or memory manager does not match its settings
+	faultCgroups       = "cgroups"         // the kubelet cannot create or find the cgroups that it needs
+	faultReservation   = "reservation"     // the kubelet reserves more for the system than the node has
+	faultNoFile        = "no-file"         // a file that the service's settings name does not exist
+	faultBadPEM        = "bad-certificate" // a certificate, key or CA file that the service's settings name cannot be used
 )
 
-// The parts of the kubelet that write a line: its start, and its own calls to the API server. Lines about pods may
-// quote text from a tenant.
+// The parts of the kubelet that write a line: the kubelet's start, and its own calls to the API server. Lines
+// about pods may quote text from a tenant.
 const (
 	kubeletStart = `^(?:run|server|bootstrap|certificate_manager|container_manager_linux|transport)\.go:\d+\] .*`
 	kubeletCalls = `^(?:kubelet_node_status|reflector|controller|certificate_manager|bootstrap|run|server)\.go:\d+\] .*`
 )
 
-// killedOOM matches systemd's line about a service with an OOM-killed process.
+// killedOOM matches systemd's line about a service if one of the service's processes was OOM-killed.
 var killedOOM = lazy.New(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
-// services are tried in order, the most certain first; the first match wins.
+// services are tried in order, with the most certain first, and the first match wins.
 var services = []*serviceFault{
 	{ID: faultKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: FaultSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
@@ -133,7 +133,7 @@ var services = []*serviceFault{
 		Match: lazy.New(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
-// Rank is the certainty that a signature is the reason: lower is more certain.
+// Rank says how certain it is that a signature is the reason. A lower rank is more certain.
 func (s *serviceFault) Rank() int {
 	for i, other := range services {
 		if other == s {
@@ -143,7 +143,7 @@ func (s *serviceFault) Rank() int {
 	return len(services)
 }
 
-// serviceFaults recognises a line of a node's service, or one of systemd about it.
+// serviceFaults recognises a line from one of the node's services, or a line from systemd about a service.
 func serviceFaults(text string, bySystemd bool) *serviceFault {
 	for _, s := range services {
 		if s.Match.MatchString(text) && bySystemd == (s.ID == faultKilled) {

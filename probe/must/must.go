@@ -1,9 +1,9 @@
-// Package must fails a test at the first error of its setup.
+// Package must fails a test at the first error during its setup.
 package must
 
 import "testing"
 
-// Do fails a test on an error.
+// Do fails a test if there is an error.
 func Do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -11,8 +11,8 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Get returns the value of a call that also returns an error, and fails the test on the error:
-// must.Get(os.ReadFile(name))(t).
+// Get returns the value of a call that also returns an error. If there is an error, it fails the
+// test: must.Get(os.ReadFile(name))(t).
 func Get[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -1,10 +1,12 @@
-// Package netns runs checks and tools in the network namespaces of pods. Switching a thread of a running Go program to
-// another namespace is a trap: a goroutine started from there dials on another thread, in another namespace. So
-// Entry.Run starts the program again from a thread in the namespace, and the whole child is inside:
+// Package netns runs checks and tools in the network namespaces of pods. It is not safe to switch a thread of a
+// running Go program to another namespace. A goroutine that starts from there dials on another thread, and thus in
+// another namespace. Entry.Run therefore starts the program again from a thread in the namespace, so that the whole
+// child process is inside:
 //
 //	Run → a thread in the pod's namespace → this program again, with a session on stdin and stdout → events
 //
-// A View is cheaper, for code that stays on one goroutine. The package changes nothing in a namespace.
+// A View is cheaper, but only for code that does not leave its goroutine. The package does not
+// change anything in a namespace.
 package netns
 
 import "github.com/calico-probe/calico-probe/probe"

@@ -26,8 +26,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Run answers a plan or a call from the network namespace of a KindLocal pod. The error wraps probe.ErrNotVisible if
-// this probe sees no processes of the node, or may not enter their namespaces.
+// Run answers a plan or a call from the network namespace of a KindLocal pod. If this probe does not see the node's
+// processes, or is not allowed to enter their namespaces, the error wraps probe.ErrNotVisible.
 func (e Entry) Run(ctx context.Context, pod probe.Target, request probe.Request, emit func(probe.Event)) error {
 	ns, err := e.find(pod)
 	if err != nil {
@@ -37,8 +37,8 @@ func (e Entry) Run(ctx context.Context, pod probe.Target, request probe.Request,
 	return e.session(ctx, ns, request, emit)
 }
 
-// find opens the network namespace of a pod through any of its processes. They have its UID in their cgroup, with every
-// runtime. A namespace without the pod's address is not the pod's.
+// find opens a pod's network namespace through any of the pod's processes. Whatever the runtime, these processes have
+// the pod's UID in their cgroup. If a namespace does not have the pod's address, it is not the pod's namespace.
 func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	none := netns.None()
 	uid := pod.Attrs[probe.AttrUID]
@@ -62,7 +62,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		switch {
 		case errors.Is(err, os.ErrPermission):
 			return none, fmt.Errorf("cannot find pod %s's network namespace: CAP_SYS_PTRACE is missing, or AppArmor denies it: %w", pod.Name, probe.ErrNotVisible)
-		case err != nil: // it just exited
+		case err != nil: // the process just exited
 			continue
 		}
 		if wrong = ours(ns); wrong != nil {
@@ -75,7 +75,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		if wrong == nil {
 			return ns, nil
 		}
-		ns.Close() // a process may have created another namespace for itself; the next one has the pod's
+		ns.Close() // a process may have created another namespace for itself; the next process is in the pod's namespace
 		if errors.Is(wrong, probe.ErrNotVisible) || errors.Is(wrong, errors.ErrUnsupported) {
 			break
 		}
@@ -89,10 +89,10 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	return none, fmt.Errorf("no process of pod %s is visible on this node", pod.Name)
 }
 
-// belongs reports whether a process is in the cgroup of a pod. The systemd driver writes underscores.
+// belongs reports whether a process is in a pod's cgroup. The systemd driver writes the UID with underscores.
 func belongs(p procfs.Proc, uid string) bool {
 	groups, err := p.Cgroups()
-	if err != nil { // it just exited
+	if err != nil { // the process just exited
 		return false
 	}
 	return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool {
@@ -100,9 +100,9 @@ func belongs(p procfs.Proc, uid string) bool {
 	})
 }
 
-// ours returns nil if a network namespace belongs to the user namespace of this program, as the runtime's do. An
-// unprivileged process in a pod can create others and give them any address. Whatever is visible there is under its
-// control.
+// ours returns nil if a network namespace belongs to this program's user namespace, as namespaces created by the
+// runtime do. An unprivileged process in a pod can create other namespaces and give them any address. That process
+// controls everything that is visible in them.
 func ours(ns netns.NsHandle) error {
 	fd, err := unix.IoctlRetInt(int(ns), unix.NS_GET_USERNS)
 	if errors.Is(err, unix.EPERM) { // this program is inside that user namespace
@@ -129,7 +129,7 @@ func ours(ns netns.NsHandle) error {
 const errForeign = unfit("the pod's network namespace belongs to another user namespace (hostUsers: false?): " +
 	"a process in the pod controls what it shows")
 
-// has returns nil if an interface of a namespace has the address.
+// has returns nil if an interface in a namespace has the address.
 func has(ns netns.NsHandle, want netip.Addr) error {
 	return within(ns, func() error {
 		links, err := kernel.Links()
@@ -146,19 +146,19 @@ func has(ns netns.NsHandle, want netip.Addr) error {
 	})
 }
 
-// unfit is why a pod that can be entered does not represent others. It is not a fault.
+// unfit is the reason why a pod is not representative of other pods, although it can be entered. It is not a fault.
 type unfit string
 
 func (u unfit) Error() string { return string(u) }
 
-// Is makes the runner skip the pod.
+// Is causes the runner to skip the pod.
 func (unfit) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// proxies are the ports on which a service mesh intercepts every connection of a pod, whether or not the destination
-// accepts it: Envoy's (Istio with sidecars and without, Consul, Kuma) and Linkerd's.
+// proxies lists the ports on which a service mesh intercepts all of a pod's connections, whether or not the
+// destination accepts them. They are the ports of Envoy (Istio with and without sidecars, Consul, Kuma) and Linkerd.
 var proxies = []uint16{15001, 4140}
 
-// unproxied returns nil if a network namespace has no proxy that would answer the checks there.
+// unproxied returns nil if a network namespace has no proxy that would answer the checks.
 func unproxied(ns netns.NsHandle) error {
 	return within(ns, func() error {
 		var found error
@@ -167,21 +167,21 @@ func unproxied(ns netns.NsHandle) error {
 				found = unfit(fmt.Sprintf("a service mesh proxy handles the pod's connections (port %d)", port))
 			}
 		})
-		if err != nil { // the kernel lists no sockets: a proxy may answer there
+		if err != nil { // the kernel does not list sockets, so a proxy may answer there
 			return unfit("unknown whether a service mesh proxy handles the pod's connections: " + err.Error())
 		}
 		return found
 	})
 }
 
-// within runs f on a thread inside a namespace, and the thread exits with it. It never uses the main thread, because
-// the main thread's namespace is the one that the whole program reads below /proc/net.
+// within runs f on a thread inside a namespace. The thread exits when f returns. It never uses the main thread,
+// because the whole program reads /proc/net in the main thread's namespace.
 func within(ns netns.NsHandle, f func() error) error {
 	return <-probe.Async(func() error {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			return within(ns, f) // on another thread, because this one is the main thread
+			return within(ns, f) // on another thread, because this is the main thread
 		}
 		switch err := netns.Set(ns); {
 		case errors.Is(err, os.ErrPermission):
@@ -193,16 +193,16 @@ func within(ns netns.NsHandle, f func() error) error {
 	})
 }
 
-// session starts the child, sends it the request, and forwards its events.
+// session starts the child process, sends the request to it, and forwards its events.
 func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
 	var stderr bytes.Buffer
 	args := e.Args
-	if end, ok := ctx.Deadline(); ok { // the parent's deadline, not its own default
+	if end, ok := ctx.Deadline(); ok { // the parent's deadline, not the child's own default
 		args = slices.Concat(args, []string{"--life", max(time.Until(end), time.Millisecond).String()})
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.WaitDelay = time.Second
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it reports its partial results
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // the child reports its partial results
 	cmd.Stderr = &stderr
 	feed, err := cmd.StdinPipe()
 	if err != nil {
@@ -231,7 +231,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	}
 	err = cmd.Wait()
 	over()
-	crash := <-sent // the child exits early without its request or its beats
+	crash := <-sent // without its request or its beats, the child exits early
 	first, _, _ := strings.Cut(stderr.String(), "\n")
 	switch {
 	case ended:
@@ -246,13 +246,13 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
-// sendRequest runs a whole session with one request. It beats until done, even if nothing reads the answer, for example
-// while the user is in a pager.
+// sendRequest runs a whole session with a single request. It sends beats until done, even if no one reads the answer,
+// for example while the user is in a pager.
 func sendRequest(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
 	defer feed.Close()
 	enc := json.NewEncoder(feed)
 	for _, r := range []probe.Request{request, {Type: probe.RequestEnd}} {
-		if enc.Encode(r) != nil { // it exited, and reports why
+		if enc.Encode(r) != nil { // the child exited, and reports why
 			return
 		}
 	}

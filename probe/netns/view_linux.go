@@ -15,15 +15,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A View looks into a network namespace without starting this program again, for reads or sends on one goroutine, such
-// as a table of the kernel.
+// A View looks into a network namespace without starting this program again. It suits reads or sends on one goroutine,
+// such as reading a kernel table.
 type View struct {
 	ns   netns.NsHandle
 	proc string
 }
 
-// View opens the network namespace of a KindLocal pod. For a target without a UID it opens the one with its address.
-// Its errors are those of Run.
+// View opens the network namespace of a KindLocal pod. If a target has no UID, it opens the namespace that has the
+// target's address. It returns the same errors as Run.
 func (e Entry) View(pod probe.Target) (*View, error) {
 	find := e.find
 	if pod.Attrs[probe.AttrUID] == "" {
@@ -36,8 +36,8 @@ func (e Entry) View(pod probe.Target) (*View, error) {
 	return &View{ns, e.Host.Proc}, nil
 }
 
-// OfProcess opens the network namespace of a process. For the parent of a program that was started inside a pod, that
-// is the node's. It returns nil if this process is in the same one.
+// OfProcess opens a process's network namespace. If the process is the parent of a program that was started inside a
+// pod, this is the node's namespace. It returns nil if this process is in the same namespace.
 func OfProcess(h *probe.Host, pid int) (*View, error) {
 	path := filepath.Join(h.Proc, strconv.Itoa(pid), "ns/net")
 	var own, other unix.Stat_t
@@ -55,8 +55,8 @@ func OfProcess(h *probe.Host, pid int) (*View, error) {
 	return &View{ns, h.Proc}, nil
 }
 
-// Do runs f inside the namespace, on its own thread. f must not open sockets or files on another goroutine. Its Host
-// reads below /proc what that thread sees.
+// Do runs f inside the namespace, on a separate thread. f must not open sockets or files on another goroutine. Its
+// Host reads below /proc what that thread sees.
 func (v *View) Do(f func(h *probe.Host) error) error {
 	return within(v.ns, func() error { return f(&probe.Host{Proc: filepath.Join(v.proc, "thread-self")}) })
 }
@@ -64,10 +64,10 @@ func (v *View) Do(f func(h *probe.Host) error) error {
 // Close releases the namespace.
 func (v *View) Close() { v.ns.Close() }
 
-// maxNamespaces bounds how many are searched for an address.
+// maxNamespaces is the maximum number of namespaces that are searched for an address.
 const maxNamespaces = 1_000
 
-// holding opens the one network namespace that has an address.
+// holding opens the only network namespace that has an address.
 func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
 	none := netns.None()
 	fs, err := procfs.NewFS(e.Host.Proc)
@@ -83,7 +83,7 @@ func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
 	for _, p := range all {
 		path := filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net")
 		name, err := os.Readlink(path)
-		if err != nil || seen[name] || len(seen) >= maxNamespaces { // it just exited, is inaccessible, or was searched
+		if err != nil || seen[name] || len(seen) >= maxNamespaces { // it just exited, is inaccessible, or has already been searched
 			continue
 		}
 		seen[name] = true

@@ -11,20 +11,21 @@ import (
 )
 
 // Facts of the BIRD checks.
-const FactSince probe.Fact = "since_s" // seconds in this state
+const FactSince probe.Fact = "since_s" // number of seconds in this state
 
-// Daemon is one of the two BIRDs that a node may run.
+// Daemon is one of the two BIRD daemons that a node may run.
 type Daemon struct {
 	Family int
-	Name   string // the name of its socket
+	Name   string // the name of the daemon's socket
 }
 
 func Daemons() []Daemon { return []Daemon{{4, "bird.ctl"}, {6, "bird6.ctl"}} }
 
-// BirdFolders returns the folders of the sockets: Calico's folder, and BIRD's default, which Calico's tools also try.
+// BirdFolders returns the folders that may contain the sockets: Calico's folder, and BIRD's default
+// folder, which Calico's tools also try.
 func BirdFolders(h *probe.Host) []string { return []string{h.Place(probe.PlaceRun), "/run/bird"} }
 
-// Talk opens a session with a daemon, and returns the socket's path on the node.
+// Talk opens a session with a daemon. It also returns the path of the daemon's socket on the node.
 func (d Daemon) Talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, error) {
 	var first error
 	folders := BirdFolders(h)
@@ -44,7 +45,7 @@ func (d Daemon) Talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, er
 	return nil, folders[0] + "/" + d.Name, first
 }
 
-// DialBIRD opens a session on a socket of the node. The process behind it must be BIRD.
+// DialBIRD opens a session on a socket of the node. The process behind the socket must be BIRD.
 func DialBIRD(ctx context.Context, h *probe.Host, name string) (*bird.Conn, error) {
 	conn, err := h.Dial(ctx, name)
 	if op, ok := errors.AsType[*net.OpError](err); ok {

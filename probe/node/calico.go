@@ -15,21 +15,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// IsPods reports whether an interface is the node's end of a pod's interface, by its Calico name. New versions create
-// netkit devices for eBPF.
+// IsPods reports whether an interface is the node's end of a pod's interface. It checks for the names that Calico
+// uses. New Calico versions create netkit devices for eBPF.
 func IsPods(d kernel.Link) bool {
 	return strings.HasPrefix(d.Name, "cali") && (d.Kind == "veth" || d.Kind == "netkit")
 }
 
-// Resolve resolves a name like programs on the node: a literal address, the node's own hosts file, then DNS.
-// "localhost" needs neither the hosts file nor DNS.
+// Resolve resolves a name in the same way as programs on the node: first as a literal address, then with the
+// node's own hosts file, then with DNS. For "localhost", it uses neither the hosts file nor DNS.
 func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{a}, nil
 	}
 	hosts, err := h.ReadFile("/etc/hosts")
 	if err != nil && !errors.Is(err, probe.ErrNotVisible) && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // a missing hosts file is legal; DNS may still have the name
+		return nil, err // a missing hosts file is allowed; DNS may still have the name
 	}
 	if found := inHosts(string(hosts), name); len(found) > 0 {
 		return found, nil
@@ -40,8 +40,8 @@ func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, err
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// inHosts returns the addresses of a name in a hosts file, IPv4 first, the order in which the resolvers of libc and Go
-// try loopback.
+// inHosts returns the addresses of a name in a hosts file, with IPv4 addresses first. The resolvers of libc and Go try
+// loopback addresses in the same order.
 func inHosts(hosts, name string) []netip.Addr {
 	var out []netip.Addr
 	for line := range strings.Lines(hosts) {
@@ -59,26 +59,28 @@ func inHosts(hosts, name string) []netip.Addr {
 }
 
 // Facts of node-firewall.
-const FactPods probe.Fact = "pods" // number of pods' interfaces
+const FactPods probe.Fact = "pods" // number of interfaces of pods
 
-// EBPF reports whether Calico uses its eBPF data plane, according to its settings or the interfaces that it creates.
+// EBPF reports whether Calico uses its eBPF data plane. It checks Calico's settings and the
+// interfaces that Calico creates.
 func EBPF(p *probe.Pass, all []kernel.Link) bool {
 	on, _ := strconv.ParseBool(FelixSetting(p, "bpfEnabled"))
 	return on || slices.ContainsFunc(all, func(d kernel.Link) bool { return d.Name == "bpfin.cali" })
 }
 
-// WorthKeeping reports whether a check uses a chain. kube-proxy's iptables have several chains for every endpoint.
+// WorthKeeping reports whether a check uses a chain. In iptables mode, kube-proxy creates several
+// chains for every endpoint.
 func WorthKeeping(c kernel.Chain) bool {
 	return c.Table == "calico" || c.Table == "kube-proxy" || strings.HasPrefix(c.Name, "cali-") ||
 		c.Name == "KUBE-SERVICES" || strings.HasPrefix(c.Name, "KUBE-SVC-")
 }
 
-// MaxText bounds the size of a part of an area in bytes. Each part must fit a line of the stream with the rest of its
-// result.
-const MaxText = 160 // of a name, and of a value
+// MaxText is the maximum size of a part of an area in bytes. Each part must fit in one line of the stream, together
+// with the rest of its result.
+const MaxText = 160 // size of a name, and of a value
 
 // ForeignChain reports whether a chain belongs to none of Calico, kube-proxy, the kubelet and the CNI plugins.
-// kube-router's chains have the same prefix as kube-proxy's.
+// The chains of kube-router have the same prefix as those of kube-proxy.
 func ForeignChain(table, chain string) bool {
 	if table == "calico" || table == "kube-proxy" {
 		return false
@@ -89,7 +91,7 @@ func ForeignChain(table, chain string) bool {
 	return begins("KUBE-ROUTER-", "KUBE-POD-FW-", "KUBE-NWPLCY-") || !begins("cali-", "KUBE-", "CNI-")
 }
 
-// UplinkName returns the interface with the node's IPv4 address, "" if it cannot be determined.
+// UplinkName returns the interface that has the node's IPv4 address, or "" if it cannot be determined.
 func UplinkName(p *probe.Pass) string {
 	known, err := kernel.Links()
 	if err != nil {
@@ -101,8 +103,8 @@ func UplinkName(p *probe.Pass) string {
 	return ""
 }
 
-// NetCounter finds one of the kernel's counters: a line of names, then a line of values, both after the name of the
-// family.
+// NetCounter finds one of the kernel's counters. The kernel writes a line of names and then a line of values, and
+// each begins with the name of the family.
 func NetCounter(text, name string) (int, bool) {
 	var names []string
 	for line := range strings.Lines(text) {
@@ -116,8 +118,8 @@ func NetCounter(text, name string) (int, bool) {
 	return 0, false
 }
 
-// OwnAddresses returns the node's addresses of a family: the one that Calico registered first, then its InternalIPs.
-// Without the API it returns the kubelet's configured addresses.
+// OwnAddresses returns the node's addresses in a family. The address that Calico registered comes first, followed by
+// the InternalIPs. Without the API, it returns the addresses configured in the kubelet.
 func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	var out []netip.Addr
 	add := func(a netip.Addr) {
@@ -136,7 +138,7 @@ func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 		}
 	}
 	if len(p.Targets) == 0 {
-		_, args, _ := NodesDaemon(p.Host, "kubelet") // the kubelet's checks report an ambiguous kubelet
+		_, args, _ := NodesDaemon(p.Host, "kubelet") // the kubelet's checks report if the kubelet is ambiguous
 		for text := range strings.SplitSeq(FlagOf(args, "--node-ip"), ",") {
 			if a, err := netip.ParseAddr(text); err == nil {
 				add(a)
@@ -146,8 +148,8 @@ func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	return out
 }
 
-// Uplink returns the interface with the node's own address. If it is a loopback, as with routing on the node, Uplink
-// returns the interface towards another node.
+// Uplink returns the interface that has the node's own address. If that is a loopback interface, as with routing on
+// the node, Uplink returns the interface towards another node.
 func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix) {
 	for _, own := range OwnAddresses(p, f) {
 		for i, d := range all {
@@ -171,7 +173,7 @@ func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix
 	return nil, netip.Prefix{}
 }
 
-// Dead are the states of an interface without traffic (RFC 2863). Some drivers only report "unknown".
+// Dead lists the states of an interface that passes no traffic (RFC 2863). Some drivers report only "unknown".
 var Dead = []string{"down", "lower-layer-down", "not-present", "dormant"}
 
 // Felix's defaults (FelixConfiguration's vxlanVNI and vxlanPort).
@@ -180,15 +182,15 @@ const (
 	VXLANPort = 4789
 )
 
-// Encapsulation is one of Calico's encapsulations, and its device.
+// Encapsulation is one of Calico's encapsulations, with its device.
 type Encapsulation struct {
 	Device   string
 	Name     string
-	Family   int    // of the outer packets
-	Overhead int    // bytes that it adds to each packet
-	attr     string // the attribute of pools with its mode
-	setting  string // Felix's setting for it, if pools have none
-	MTU      string // Felix's setting of its MTU
+	Family   int    // protocol of the outer packets
+	Overhead int    // number of bytes that it adds to each packet
+	attr     string // the attribute of pools that contains its mode
+	setting  string // Felix's setting that enables it, if the pools have no attribute for it
+	MTU      string // Felix's setting for its MTU
 }
 
 var Encapsulations = []Encapsulation{
@@ -201,7 +203,7 @@ var Encapsulations = []Encapsulation{
 		MTU: "wireguardMTUV6"},
 }
 
-// FelixSetting returns one of Felix's settings, "" if it is not set.
+// FelixSetting returns one of Felix's settings, or "" if it is not set.
 func FelixSetting(p *probe.Pass, name string) string {
 	if t := p.Of(probe.KindFelix); len(t) > 0 {
 		return t[0].Attrs[name]
@@ -209,7 +211,7 @@ func FelixSetting(p *probe.Pass, name string) string {
 	return ""
 }
 
-// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error reports why the use is
+// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error says why the use is
 // unknown.
 func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
@@ -246,7 +248,7 @@ func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	return mode, nil
 }
 
-// Ends returns the tunnel's end on this node, if it is registered, and all others.
+// Ends returns the tunnel's end on this node, if Calico registered it, and all other ends.
 func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Target) {
 	for _, t := range p.Of(probe.KindTunnel) {
 		switch {
@@ -260,7 +262,7 @@ func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Ta
 	return own, others
 }
 
-// TunnelSettings are Felix's settings of a device; 0 = unknown.
+// TunnelSettings holds Felix's settings for a device; 0 = unknown.
 type TunnelSettings struct{ VNI, Port, MTU int }
 
 func SettingsOf(p *probe.Pass, e Encapsulation) TunnelSettings {

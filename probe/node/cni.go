@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// CNIPlace is a place of CNI configuration and plugins.
+// CNIPlace is a location of CNI configuration and plugins.
 type CNIPlace struct {
 	Config   string
 	Plugins  []string
-	Reported bool // the runtime itself reports that it reads there
-	Loopback bool // it also runs the plugin loopback for every pod
-	Calicos  bool // Calico assigns the addresses of the node's pods, so their network is Calico's
+	Reported bool // true if the runtime itself reports this location
+	Loopback bool // true if the runtime also runs the loopback plugin for every pod
+	Calicos  bool // true if Calico assigns the addresses of the node's pods, so that their network is Calico's
 }
 
-// CNIPlaces are the places to search if the runtime does not report one: the default, k3s and RKE2, MicroK8s,
-// and on OpenShift one for CRI-O and one for the plugins that Multus calls.
+// CNIPlaces lists the locations to search if the runtime does not report one. They are the defaults, those of k3s
+// and RKE2, and that of MicroK8s. On OpenShift, there is one for CRI-O and one for the plugins that Multus calls.
 var CNIPlaces = []CNIPlace{
 	{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}},
 	{Config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", Plugins: []string{"/var/lib/rancher/k3s/data/current/bin"}},
@@ -31,16 +31,16 @@ var CNIPlaces = []CNIPlace{
 	{Config: "/run/multus/cni/net.d", Plugins: []string{"/var/lib/cni/bin"}},
 }
 
-// Network is the part of one file that the runtime uses.
+// Network is the part of a file that the runtime uses.
 type Network struct {
 	File    string
 	Plugins []string
-	Assigns []string // address families, if the IPAM is Calico's
+	Assigns []string // address families, if Calico's IPAM is used
 	Err     error
-	Unread  bool // the error is this probe's, which could not read the file; perhaps the runtime can
+	Unread  bool // this probe could not read the file, but the runtime may be able to
 }
 
-// NetworksIn reads the files of a directory like the runtimes do (libcni).
+// NetworksIn reads the files in a directory in the same way as the runtimes (libcni).
 func NetworksIn(h *probe.Host, dir string) ([]Network, error) {
 	names, err := h.ReadDir(dir)
 	if err != nil {
@@ -63,8 +63,8 @@ func NetworksIn(h *probe.Host, dir string) ([]Network, error) {
 	return out, nil
 }
 
-// pluginsIn lists the plugins that a file names, IPAM included, and the families that calico-ipam assigns: IPv4 unless
-// assign_ipv4 is "false", IPv6 only if assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
+// pluginsIn lists the plugins that a file names, including IPAM. It also lists the address families that calico-ipam
+// assigns: IPv4 unless assign_ipv4 is "false", and IPv6 only if assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
 func pluginsIn(text []byte) (names, assigns []string, err error) {
 	type plugin struct {
 		Type string `json:"type"`
@@ -97,7 +97,7 @@ func pluginsIn(text []byte) (names, assigns []string, err error) {
 	return names, assigns, nil
 }
 
-// pluginSet are settings of Calico's plugin for its files (cni-plugin, types.NetConf).
+// pluginSet holds the settings of Calico's plugin that concern its files (cni-plugin, types.NetConf).
 type pluginSet struct {
 	Type         string `json:"type"`
 	Nodename     string `json:"nodename"`
@@ -113,7 +113,7 @@ func NodenameFile(h *probe.Host) string {
 	return set.WhereNodename()
 }
 
-// PluginSettings returns the settings of Calico's plugin, and their file.
+// PluginSettings returns the settings of Calico's plugin, and the file that contains them.
 func PluginSettings(h *probe.Host) (set pluginSet, file string) {
 	for _, place := range CNIPlaces {
 		networks, err := NetworksIn(h, place.Config)
@@ -129,7 +129,7 @@ func PluginSettings(h *probe.Host) (set pluginSet, file string) {
 	return pluginSet{}, ""
 }
 
-// settingsIn reads the settings of Calico's plugin in a file. A template's own placeholder is not a name.
+// settingsIn reads the settings of Calico's plugin from a file. A placeholder from a template does not count as a name.
 func settingsIn(h *probe.Host, file string) pluginSet {
 	var list struct {
 		Plugins []pluginSet `json:"plugins"`

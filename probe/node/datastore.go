@@ -19,25 +19,26 @@ import (
 
 const (
 	latencyTries = 5
-	// certificateSoon is how long before its expiry a certificate causes a warning: long enough for a change window.
-	// Programs renew certificates with a lifetime of a month or less, before the last tenth of it.
+	// certificateSoon is the time before a certificate's expiry at which the check starts to warn. It is long enough
+	// for a change window. If a certificate is valid for a month or less, programs renew it before the last tenth of
+	// that time.
 	certificateSoon = 14 * 24 * time.Hour
 	NameEtcd        = "etcd" // of a KindDatastore target
 	EtcdFiles       = "/etc/cni/net.d/calico-tls/"
 )
 
-// Trip is the duration and the outcome of one connection.
+// Trip describes how long one connection took, and its outcome.
 type Trip struct {
 	Connect, Handshake, Answer time.Duration
 	Page                       httpget.Page
-	Server                     *x509.Certificate // nil without TLS
-	Refused                    error             // the server's error for a missing certificate
+	Server                     *x509.Certificate // nil if the connection does not use TLS
+	Refused                    error             // the server's error if it requires a certificate and got none
 }
 
 func (t Trip) Whole() time.Duration { return t.Connect + t.Handshake + t.Answer }
 
-// Travels opens connections to one target, one after another, as many as time allows. The error is from the last failed
-// connection. addr is the destination.
+// Travels opens connections to one target one at a time, as many as time allows. The error is from the last connection
+// that failed. addr is the destination.
 func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, tried int, addr string, last error) {
 	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	if !t.Addr.IsValid() {
@@ -70,12 +71,12 @@ func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, 
 	return trips, tried, addr, last
 }
 
-// Readyz connects once to an API server, as travel does.
+// Readyz connects to an API server once, in the same way as travel.
 func Readyz(ctx context.Context, at netip.AddrPort) (Trip, error) {
 	return travel(ctx, "https://"+at.String()+"/readyz", tls.Certificate{})
 }
 
-// Median returns the median of some part of the trips.
+// Median returns the median of one value over all trips.
 func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	all := make([]time.Duration, len(trips))
 	for i, t := range trips {
@@ -85,7 +86,7 @@ func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// Lasts reports whether a certificate has expired, or soon will.
+// Lasts reports whether a certificate has expired or will expire soon.
 func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	left := c.NotAfter.Sub(now)
 	end := c.NotAfter.UTC().Format(time.RFC3339)
@@ -98,7 +99,8 @@ func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	return probe.OK, "is valid until " + end
 }
 
-// etcdCertificate returns the certificate that the CNI plugin presents to etcd, nil if it is not visible.
+// etcdCertificate returns the certificate that the CNI plugin presents to etcd, or nil if the
+// certificate is not visible.
 func etcdCertificate(h *probe.Host) tls.Certificate {
 	cert, err := h.ReadFile(EtcdFiles + "etcd-cert")
 	if err != nil {
@@ -110,33 +112,33 @@ func etcdCertificate(h *probe.Host) tls.Certificate {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return tls.Certificate{} // etcd reports how it treats a client without one
+		return tls.Certificate{} // etcd's answer shows how it treats a client without a certificate
 	}
 	return pair
 }
 
-// ErrNoCertificate reports that a server requires a certificate, but the probe presented none.
+// ErrNoCertificate reports that a server requires a certificate but the probe did not present one.
 var ErrNoCertificate = errors.New("no certificate was presented")
 
-// aboutCertificates are the TLS alerts (RFC 8446, 6.2) with which a server may abort a handshake after it has requested
-// a certificate: those about a presented certificate, and for a missing one certificate_required or, up to TLS 1.2,
-// handshake_failure.
+// aboutCertificates lists the TLS alerts (RFC 8446, 6.2) with which a server may abort a handshake after it has
+// requested a certificate. Some alerts are about the certificate that the client presented. If there was none, the
+// alert is certificate_required or, up to TLS 1.2, handshake_failure.
 var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
 
-// AlertOf returns the alert with which a server ended a connection, nil if it did not. wish reports whether the alert
-// may be about a missing certificate.
+// AlertOf returns the alert with which a server ended a connection, or nil if there was no alert. wish reports
+// whether the alert may be about a missing certificate.
 func AlertOf(err error) (wish bool, alert error) {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {
 		return false, nil
 	}
-	// The error has an unexported type of crypto/tls, but the text of the exported one.
+	// The error has an unexported type from crypto/tls, but the same text as the exported type.
 	return slices.ContainsFunc(aboutCertificates,
 		func(a tls.AlertError) bool { return a.Error() == op.Err.Error() }), op.Err
 }
 
-// travel makes one connection and one request. Any answer counts, even if it requires another certificate. A server
-// that does not speak our protocol does not count.
+// travel opens one connection and sends one request. Any answer counts, even if the server requires another
+// certificate. If a server does not use our protocol, its answer does not count.
 func travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
 	var t Trip
 	var began, sent time.Time
@@ -162,7 +164,7 @@ func travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) 
 	wish, alert := AlertOf(err)
 	switch {
 	case wish && requested:
-		t.Refused, t.Answer = alert, t.Handshake // up to TLS 1.2 the alert is part of that
+		t.Refused, t.Answer = alert, t.Handshake // up to TLS 1.2, this includes the alert
 		if !sent.IsZero() {
 			t.Answer = time.Since(sent)
 		}

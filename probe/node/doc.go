@@ -1,4 +1,4 @@
-// Package node reads the node that a check runs on: its files below a probe.Host, its processes and sockets, and the
-// configuration of its kubelet, Calico and BIRD. It returns data and judges nothing, apart from the results of failed
-// reads. It needs no Kubernetes API and no kernel interface: package kernel has those.
+// Package node reads the node on which a check runs: the files below a probe.Host, the processes and sockets, and the
+// configuration of the kubelet, Calico and BIRD. It returns data and does not evaluate it, except that it returns
+// results for failed reads. It uses neither the Kubernetes API nor kernel interfaces, which are in package kernel.
 package node

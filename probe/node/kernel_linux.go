@@ -18,8 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// LockHeld reports whether a process holds a file's lock (flock), and its PID from /proc/locks, 0 if it is not listed.
-// It tests this with a shared lock that it releases at once. A missing file has no holder.
+// LockHeld reports whether a process holds the lock (flock) on a file. It also returns the PID from /proc/locks, or 0
+// if that file does not list the process. To test this, it takes a shared lock and releases it immediately. If the
+// file does not exist, no process holds the lock.
 func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 	f, err := h.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,18 +58,19 @@ func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 	return true, holder, nil
 }
 
-// lockedBy returns a process that has a locked file open with its lock, 0 if it is not visible. The process that took
-// the lock, which /proc/locks names, may have exited and left it to its parent or child.
+// lockedBy returns a process that has a locked file open together with its lock, or 0 if no such process is visible.
+// /proc/locks names the process that took the lock. That process may have exited and left the lock to its parent or
+// child.
 func lockedBy(h *probe.Host, base string, inode uint64) int {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return 0
 	}
-	all, _ := proc.AllProcs() // without them no process is visible
+	all, _ := proc.AllProcs() // without them, no process is visible
 	for _, p := range all {
 		descriptors, err := p.FileDescriptors()
 		targets, tErr := p.FileDescriptorTargets()
-		if err != nil || tErr != nil || len(targets) != len(descriptors) { // it just opened or closed some
+		if err != nil || tErr != nil || len(targets) != len(descriptors) { // the process just opened or closed some files
 			continue
 		}
 		for i, to := range targets {
@@ -80,7 +82,7 @@ func lockedBy(h *probe.Host, base string, inode uint64) int {
 	return 0
 }
 
-// holdsLock reports whether a process holds a lock (flock) of a file through one of its descriptors.
+// holdsLock reports whether a process holds the lock (flock) on a file through one of its descriptors.
 func holdsLock(h *probe.Host, pid int, descriptor uintptr, inode uint64) bool {
 	info, err := kernel.ReadProc(h, fmt.Sprintf("%d/fdinfo/%d", pid, descriptor))
 	if err != nil {
@@ -96,9 +98,9 @@ func holdsLock(h *probe.Host, pid int, descriptor uintptr, inode uint64) bool {
 	return false
 }
 
-// listenerOnNode returns nil if the process that listens on a socket runs on the node. A pod that may write to the
-// folder can place its own socket there. The kernel identifies the process by its PID in this probe's process
-// namespace, so it is only useful with the proc file system of that namespace.
+// listenerOnNode returns nil if the process that listens on a socket runs on the node. A pod that can write to the
+// folder can put its own socket there. The kernel identifies the process by its PID in this probe's process
+// namespace. The PID is therefore useful only with the proc file system of that namespace.
 func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {

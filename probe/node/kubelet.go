@@ -16,12 +16,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Kubelet is the configuration of the node's kubelet, from its file and its arguments, which take precedence. The zero
-// value of a setting is the kubelet's own default (k8s.io/kubelet/config/v1beta1).
+// Kubelet is the configuration of the node's kubelet. It comes from the kubelet's file and its arguments, which take
+// precedence. If a setting is zero, the kubelet uses its own default (k8s.io/kubelet/config/v1beta1).
 type Kubelet struct {
 	PID    int    // 0 if no running kubelet is visible
-	Config string // the path of the first file read, "" if there is none
-	Access string // the path of its kubeconfig for the API server
+	Config string // path of the first file that was read, "" if there is none
+	Access string // path of the kubelet's kubeconfig for the API server
 
 	FailSwapOn         *bool    `yaml:"failSwapOn"`
 	HealthzPort        *int     `yaml:"healthzPort"`
@@ -39,7 +39,7 @@ type Kubelet struct {
 	} `yaml:"memorySwap"`
 }
 
-// kubeadm's file, and the drop-in directory of k3s and RKE2, whose kubelet has no other configuration.
+// kubeadm's file, and the drop-in directory of k3s and RKE2. Their kubelet has no other configuration.
 var (
 	KubeletConfig = "/var/lib/kubelet/config.yaml"
 	kubeletAccess = "/etc/kubernetes/kubelet.conf"
@@ -47,8 +47,8 @@ var (
 		"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
 )
 
-// ReadKubelet returns the readable configuration. A missing or invisible file leaves the defaults. It returns an error
-// if a file cannot be read or parsed, or if several processes may be the kubelet.
+// ReadKubelet returns the configuration as far as it can be read. If a file is missing or not visible, the defaults
+// apply. If a file cannot be read or parsed, or if several processes may be the kubelet, ReadKubelet returns an error.
 func ReadKubelet(h *probe.Host) (Kubelet, error) {
 	var k Kubelet
 	pid, args, err := NodesDaemon(h, "kubelet")
@@ -102,7 +102,7 @@ func ReadKubelet(h *probe.Host) (Kubelet, error) {
 	return k, nil
 }
 
-// read overlays the settings of a file.
+// read overlays the settings from a file.
 func (k *Kubelet) read(h *probe.Host, name string) error {
 	text, err := h.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
@@ -118,14 +118,14 @@ func (k *Kubelet) read(h *probe.Host, name string) error {
 	return nil
 }
 
-// DropIns lists the files of a --config-dir in the order in which the kubelet reads them.
+// DropIns lists the files in a --config-dir in the order in which the kubelet reads them.
 func DropIns(h *probe.Host, dir string) ([]string, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	names, err := h.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
-		return nil, nil // most nodes have none
+		return nil, nil // most nodes have no such folder
 	}
 	var out []string
 	for _, name := range names {
@@ -136,7 +136,7 @@ func DropIns(h *probe.Host, dir string) ([]string, error) {
 	return out, err
 }
 
-// runtimeSocket returns the path of the configured runtime socket, "" if it is unknown.
+// runtimeSocket returns the path of the configured runtime socket, or "" if it is unknown.
 func (k Kubelet) runtimeSocket() string {
 	name := strings.TrimPrefix(k.RuntimeEndpoint, "unix://")
 	if !path.IsAbs(name) {
@@ -145,13 +145,13 @@ func (k Kubelet) runtimeSocket() string {
 	return path.Clean(name)
 }
 
-// Seen reports whether the settings come from the kubelet, not only from its defaults.
+// Seen reports whether the settings come from the kubelet itself, and not only from its defaults.
 func (k Kubelet) Seen() bool { return k.Config != "" || k.PID != 0 }
 
-// TakesSwap reports whether this kubelet starts with swap on.
+// TakesSwap reports whether this kubelet starts if swap is on.
 func (k Kubelet) TakesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
 
-// Healthz returns the kubelet's unauthenticated health endpoint, false if it is disabled.
+// Healthz returns the kubelet's unauthenticated health endpoint, or false if it is disabled.
 func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	port, addr := 10248, netip.MustParseAddr("127.0.0.1")
 	if k.HealthzPort != nil {
@@ -163,7 +163,7 @@ func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), port > 0
 }
 
-// API returns the endpoint that the API server uses.
+// API returns the kubelet endpoint that the API server uses.
 func (k Kubelet) API() netip.AddrPort {
 	port, addr := 10250, netip.MustParseAddr("127.0.0.1")
 	if k.Port > 0 {
@@ -175,7 +175,7 @@ func (k Kubelet) API() netip.AddrPort {
 	return netip.AddrPortFrom(addr, uint16(port))
 }
 
-// FlagOf returns the value of a flag in the form --name=value or --name value.
+// FlagOf returns the value of a flag that is given as --name=value or --name value.
 func FlagOf(args []string, name string) string {
 	for i, a := range args {
 		if v, ok := strings.CutPrefix(a, name+"="); ok {
@@ -188,7 +188,7 @@ func FlagOf(args []string, name string) string {
 	return ""
 }
 
-// KubeletRoot is the kubelet's default for --root-dir, where it keeps its state.
+// KubeletRoot is the kubelet's default for --root-dir, the directory that contains its state.
 const KubeletRoot = "/var/lib/kubelet"
 
 // PortKubelet is the kubelet's port for the API server.
@@ -214,4 +214,4 @@ const (
 )
 
 // Facts of node-swap.
-const FactAllowed probe.Fact = "allowed" // the kubelet's configuration accepts swap
+const FactAllowed probe.Fact = "allowed" // true if the kubelet's configuration accepts swap

@@ -7,27 +7,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Facts of pod-mtu, all in bytes of a whole IP packet.
+// Facts of pod-mtu. All sizes are in bytes of a whole IP packet.
 const (
 	FactReportedMTU probe.Fact = "told"      // the MTU that a router reported
 	FactDevice      probe.Fact = "device"    // the outgoing interface
-	FactSmallest    probe.Fact = "vanishing" // the smallest packet that did not come back
+	FactSmallest    probe.Fact = "vanishing" // size of the smallest packet that did not come back
 )
 
-// SmallPacket passes on every path: it is less than half of what IPv4 hosts must accept.
+// SmallPacket passes on every path, because it is less than half the size that IPv4 hosts must accept.
 const SmallPacket = 256
 
-// Sizes are the results for a path so far.
+// Sizes holds the results for a path so far.
 type Sizes struct {
-	Promised    int    // by the outgoing interface
+	Promised    int    // the size that the outgoing interface allows
 	Device      string // the outgoing interface
-	Passes      int    // the largest that came back
-	Vanishes    int    // the smallest that did not, Promised+1 if all did
-	Refused     bool   // a router returned that one
-	ReportedMTU int    // the MTU that this router reported, 0 = it reported none
+	Passes      int    // the largest size that came back
+	Vanishes    int    // the smallest size that did not come back, Promised+1 if all did
+	Refused     bool   // true if a router rejected a packet of that size
+	ReportedMTU int    // the MTU that this router reported, 0 = none
 }
 
-// Next returns the size to try.
+// Next returns the next size to try.
 func (s Sizes) Next() int {
 	switch {
 	case s.Vanishes > s.Promised:
@@ -38,7 +38,8 @@ func (s Sizes) Next() int {
 	return (s.Passes + s.Vanishes) / 2
 }
 
-// Done reports whether all sizes between the passing and the lost packets were tried, or the router's size was right.
+// Done reports whether all sizes between the passing and the lost packets were tried, or whether
+// the size that the router reported was right.
 func (s Sizes) Done() bool {
 	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.ReportedMTU
 }
@@ -68,8 +69,8 @@ func (s Sizes) Result() probe.Result {
 	return r.With(probe.FactPromised, s.Promised).With(probe.FactPasses, s.Passes).With(FactDevice, s.Device)
 }
 
-// Promised returns the maximum packet size to an address, and the outgoing device: as configured at a link or route,
-// not as the kernel has learnt about the path.
+// Promised returns the maximum packet size to an address, and the outgoing device. The size is the one configured
+// for the link or route, not the one that the kernel has learnt about the path.
 func Promised(to netip.Addr) (mtu int, device string, err error) {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
 	if err != nil {

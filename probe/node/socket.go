@@ -18,7 +18,7 @@ import (
 
 const BGPDefaultPort = 179
 
-// Speaking returns the peers of this node's TCP connections that use one of these ports at either end.
+// Speaking returns the peers of this node's TCP connections that use one of the given ports at either end.
 func Speaking(ports ...int) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	slices.Sort(ports)
@@ -32,14 +32,14 @@ func Speaking(ports ...int) (map[netip.Addr]bool, error) {
 	return out, nil
 }
 
-// Listening returns the addresses of this network namespace that listen on a TCP port.
+// Listening returns the addresses in this network namespace on which a process listens on a TCP port.
 func Listening(port uint16) ([]string, error) {
 	out := []string{}
 	err := kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { out = append(out, s.Near.String()) })
 	return out, err
 }
 
-// Connected returns the peers of this network namespace's TCP connections that use the port at either end.
+// Connected returns the peers of the TCP connections in this network namespace that use the given port at either end.
 func Connected(port uint16) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	add := func(s kernel.Socket) { out[s.Far.Addr()] = true }
@@ -50,11 +50,11 @@ func Connected(port uint16) (map[netip.Addr]bool, error) {
 	return out, err
 }
 
-// maxHolders bounds the sockets whose processes are looked up.
+// maxHolders is the maximum number of sockets whose processes are looked up.
 const maxHolders = 8
 
-// Holder returns the process that has one of these sockets open, "" if it is not visible. The kernel's own sockets
-// have no process.
+// Holder returns the process that has one of these sockets open, or "" if the process is not visible. Sockets that
+// the kernel itself opened have no process.
 func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string {
 	if len(sockets) == 0 {
 		return ""
@@ -70,7 +70,7 @@ func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string 
 	return ""
 }
 
-// HeldTunnel names the process that holds the UDP port of a VXLAN device that is down or missing. The kernel opens that
+// HeldTunnel names the process that uses the UDP port of a VXLAN device that is down or missing. The kernel opens that
 // port when the device comes up.
 func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result {
 	faults, _ := r.Facts[probe.FactFaults].([]string)
@@ -85,7 +85,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	var sockets []kernel.Socket
 	err := socket.UDP(uint16(port), func(s kernel.Socket) {
 		a := s.Near.Addr()
-		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may be for both
+		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may serve both families
 			sockets = append(sockets, s)
 		}
 	})
@@ -100,8 +100,8 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("UDP %d", port))
 }
 
-// HeldHealth names the process that holds Felix's health port, if a program other than Felix accepted the connection
-// there.
+// If a program other than Felix accepted the connection on Felix's health port, HeldHealth names the process that
+// uses the port.
 func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bool) probe.Result {
 	at, err := netip.ParseAddrPort(r.Facts.Str(probe.FactAddress))
 	silent := []string{"timeout", "reset", "closed"}
@@ -124,7 +124,7 @@ func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bo
 	if err == nil {
 		who = Holder(ctx, h, sockets)
 	}
-	if who == "" || strings.HasPrefix(who, "calico-node ") { // Felix itself, if not identified with certainty
+	if who == "" || strings.HasPrefix(who, "calico-node ") { // it may be Felix itself, if it was not identified with certainty
 		return r
 	}
 	r.Saw += fmt.Sprintf("; another process has the port: %s", who)
@@ -134,8 +134,8 @@ func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bo
 // ErrNoSocket reports that none of the expected sockets exists on the node.
 var ErrNoSocket = errors.New("no socket")
 
-// FindSocket returns the first candidate that exists. The error wraps probe.ErrNotVisible if none of the places is
-// visible to this probe.
+// FindSocket returns the first candidate that exists. If none of the locations is visible to this probe, the error
+// wraps probe.ErrNotVisible.
 func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	hidden := 0
 	for _, name := range candidates {
@@ -155,8 +155,8 @@ func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	return "", fmt.Errorf("%w at %s", ErrNoSocket, strings.Join(candidates, ", "))
 }
 
-// containerd's sockets: the default, also of docker's packages; k3s and RKE2; k0s; MicroK8s; and the containerd that
-// dockerd starts.
+// containerd's sockets: the default, which docker's packages also use; those of k3s and RKE2, k0s and MicroK8s; and
+// that of the containerd that dockerd starts.
 const (
 	socketContainerd = "/run/containerd/containerd.sock"
 	socketK3s        = "/run/k3s/containerd/containerd.sock"
@@ -168,14 +168,14 @@ const (
 // dockerd's sockets.
 const SocketDocker = "/run/docker.sock"
 
-// ContainerdSockets returns the candidates for the socket of the containerd behind the kubelet.
+// ContainerdSockets returns the possible sockets of the containerd that the kubelet uses.
 func ContainerdSockets(p *probe.Pass) []string {
 	kind, _ := RuntimeOf(p)
 	if kind == "docker" {
 		return []string{socketContainerd, socketDockers}
 	}
 	usual := []string{socketContainerd, socketK3s, socketK0s, socketMicroK8s, socketDockers}
-	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's may exist beside it
+	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's socket may exist as well
 		usual = slices.Insert(usual, 0, socketK3s)
 	}
 	configured := configuredSocket(p.Host)
@@ -185,7 +185,7 @@ func ContainerdSockets(p *probe.Pass) []string {
 	return slices.Insert(usual, 0, configured)
 }
 
-// CRISockets returns the candidates for the socket of the kubelet's runtime: the configured one, and the usual ones.
+// CRISockets returns the possible sockets of the kubelet's runtime: the configured socket, and the usual ones.
 func CRISockets(p *probe.Pass) []string {
 	var out []string
 	if configured := configuredSocket(p.Host); configured != "" {
@@ -201,31 +201,31 @@ func CRISockets(p *probe.Pass) []string {
 	if kind == "containerd" || !known {
 		out = append(out, ContainerdSockets(p)...)
 	}
-	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // it has no CRI
+	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // it does not support CRI
 }
 
-// configuredSocket returns the runtime socket in the kubelet's own settings. The kubelet's checks report settings that
-// cannot be parsed.
+// configuredSocket returns the runtime socket from the kubelet's own settings. If settings cannot be parsed, the
+// kubelet's checks report that.
 func configuredSocket(h *probe.Host) string {
 	k, _ := ReadKubelet(h)
 	return k.runtimeSocket()
 }
 
-// IsContainerd reports whether a socket is containerd's, according to the kubelet's report or, without one, the
-// socket's name.
+// IsContainerd reports whether a socket belongs to containerd. It uses the kubelet's report or, if there is
+// none, the socket's name.
 func IsContainerd(kind, socket string) bool {
 	return kind == "containerd" || kind == "" && path.Base(socket) == path.Base(socketContainerd)
 }
 
-// RuntimeOf returns the kind of runtime that the kubelet reports, "containerd" or "cri-o". It returns false if the plan
-// does not have it.
+// RuntimeOf returns the kind of runtime that the kubelet reports: "containerd" or "cri-o". It returns false if the plan
+// does not contain the runtime.
 func RuntimeOf(p *probe.Pass) (string, bool) {
 	kind, _, known := strings.Cut(Named(p, probe.KindRuntime), "://")
 	return kind, known
 }
 
-// BehindDocker reports whether the kubelet seems to use docker, if the plan does not have its runtime: by its
-// configuration, or by the socket between kubelet and docker.
+// BehindDocker reports whether the kubelet seems to use docker. If the plan does not contain the runtime, it
+// checks the kubelet's configuration, and the socket between the kubelet and docker.
 func BehindDocker(h *probe.Host) bool {
 	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
 	if configured := configuredSocket(h); configured != "" {

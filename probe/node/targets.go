@@ -18,8 +18,8 @@ func Family(a netip.Addr) int {
 	return 6
 }
 
-// Unseen turns an error of reading the node into a result: skip if this access method does not show the place, unknown
-// otherwise.
+// Unseen turns an error from reading the node into a result. The result is skip if this access method does not show
+// the path, and unknown otherwise.
 func Unseen(err error) probe.Result {
 	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
 		return probe.Found(probe.Skip, "%v", err)
@@ -27,8 +27,8 @@ func Unseen(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// Part limits one of the waits of a check to some fifths of its remaining time, so that --check-timeout also changes
-// the inner limits. The second value is the limit.
+// Part limits one of a check's waits to a number of fifths of the check's remaining time, so --check-timeout also
+// changes the inner limits. The second value is that limit.
 func Part(ctx context.Context, fifths int) (context.Context, time.Duration, context.CancelFunc) {
 	limit := probe.DefaultLimit
 	if at, ok := ctx.Deadline(); ok {
@@ -39,8 +39,8 @@ func Part(ctx context.Context, fifths int) (context.Context, time.Duration, cont
 	return ctx, limit.Round(10 * time.Millisecond), cancel
 }
 
-// CutShort returns the result of a query that was interrupted from outside before its own time was over, and whether it
-// was.
+// CutShort returns the result of a query if the query was interrupted from outside before its own time was over. It
+// also reports whether that was the case.
 func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		return probe.Result{}, false
@@ -51,8 +51,8 @@ func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 	return probe.Found(probe.Unknown, "interrupted before an answer arrived: %v", err), true
 }
 
-// Gap is the result of a check without targets: unknown if the plan reports that they could not be listed, skip
-// otherwise.
+// Gap is the result of a check that has no targets. It is unknown if the plan reports that the targets could
+// not be listed, and skip otherwise.
 func Gap(p *probe.Pass, kind, none string) probe.Result {
 	if err := Unlisted(p, kind); err != nil {
 		return Unseen(fmt.Errorf("the targets are unknown: %w", err))
@@ -63,7 +63,7 @@ func Gap(p *probe.Pass, kind, none string) probe.Result {
 	return probe.Found(probe.Skip, "%s", none)
 }
 
-// Unlisted returns why the plan lacks the targets of a kind, nil if it has them.
+// Unlisted returns the reason why the plan lacks the targets of a kind, or nil if the plan has them.
 func Unlisted(p *probe.Pass, kind string) error {
 	switch why := p.Gaps[kind]; why {
 	case "":
@@ -75,15 +75,15 @@ func Unlisted(p *probe.Pass, kind string) error {
 	}
 }
 
-// About adds to a result the API's state of the target's node. If that node is not ready, a failure is expected. A
-// failure that a network policy may cause is not certain. A node always reaches its own pods, because the kubelet
-// probes them.
+// About adds the state of the target's node in the API to a result. If that node is not ready, a failure is
+// expected. If a network policy may cause the failure, the failure is not certain. A node always reaches its own
+// pods, because policies must allow the kubelet's probes.
 func About(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {
 		r = r.Under(t, probe.DeniesIngress)
 	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
-		if r.Status == probe.Fail { // the other node's fault, not this one's
+		if r.Status == probe.Fail { // a fault of the other node, not of this one
 			r.Status = probe.Warn
 		}
 		r.Saw += fmt.Sprintf("; the API reports %s as %s", t.Node, state)
@@ -92,7 +92,7 @@ func About(r probe.Result, t probe.Target) probe.Result {
 	return r
 }
 
-// Named returns the name of the first target of a kind, "" if the plan has none.
+// Named returns the name of the first target of a kind, or "" if the plan has no such target.
 func Named(p *probe.Pass, kind string) string {
 	if t := p.Of(kind); len(t) > 0 {
 		return t[0].Name
@@ -100,7 +100,7 @@ func Named(p *probe.Pass, kind string) string {
 	return ""
 }
 
-// SplitByFamily returns the targets of each family, in order.
+// SplitByFamily returns the targets of each address family, in order.
 func SplitByFamily(targets []probe.Target) map[int][]probe.Target {
 	out := map[int][]probe.Target{}
 	for _, t := range targets {
@@ -111,7 +111,7 @@ func SplitByFamily(targets []probe.Target) map[int][]probe.Target {
 	return out
 }
 
-// Unique removes targets with a repeated address.
+// Unique removes targets whose address is repeated.
 func Unique(targets []probe.Target) []probe.Target {
 	var out []probe.Target
 	for _, t := range targets {
@@ -122,7 +122,7 @@ func Unique(targets []probe.Target) []probe.Target {
 	return out
 }
 
-// Each calls f for every item, concurrently.
+// Each calls f concurrently for every item.
 func Each[T any](items []T, f func(T)) {
 	var all probe.Workers
 	for _, item := range items {

@@ -16,7 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// DomainOf returns the cluster domain, and whether it is only the default because the kubelet's domain is unknown.
+// DomainOf returns the cluster domain. It also reports whether this is only the default, because
+// the kubelet's domain is unknown.
 func DomainOf(k Kubelet, err error) (domain string, guessed bool) {
 	if err == nil && k.ClusterDomain != "" {
 		return strings.TrimSuffix(k.ClusterDomain, "."), false
@@ -28,15 +29,15 @@ func DomainOf(k Kubelet, err error) (domain string, guessed bool) {
 const (
 	FactAnswers probe.Fact = "answers" // addresses in the answer
 
-	FactTruncated probe.Fact = "truncated" // true if the answer did not fit into UDP
+	FactTruncated probe.Fact = "truncated" // true if the answer did not fit in a UDP packet
 )
 
-// GivesNone reports whether a kubelet certainly configures no cluster name server for pods. A kubelet that is part of
-// another program may have a name server in an argument.
+// GivesNone reports whether a kubelet certainly does not configure a cluster name server for pods. If a kubelet is
+// part of another program, that program may set the name server with an argument.
 func (k Kubelet) GivesNone() bool { return k.PID > 0 && k.Config != "" && len(k.ClusterDNS) == 0 }
 
-// NoAnswer judges the error of a query to a daemon of this node that should run: the fate of the connection is the
-// observation.
+// NoAnswer evaluates the error of a query to a daemon on this node that should be running. It reports what
+// happened to the connection.
 func NoAnswer(err error, who string, limit time.Duration) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
@@ -44,7 +45,7 @@ func NoAnswer(err error, who string, limit time.Duration) probe.Result {
 	switch reason {
 	case "denied":
 		r = probe.Failed(err)
-		if errors.As(err, &op) && op.Net != "unix" { // of packets, not of a file
+		if errors.As(err, &op) && op.Net != "unix" { // refers to packets, not to a file
 			r = probe.Found(probe.Fail, "%s cannot be reached: %s", who, Refusals[reason])
 		}
 	case "refused":
@@ -82,11 +83,12 @@ var Refusals = map[string]string{
 	"error":            "the kernel refuses",
 }
 
-// Elsewhere returns the targets with an address outside of the querying namespace: a pod does not test itself.
+// Elsewhere returns the targets whose address is outside the namespace that sends the queries,
+// because a pod does not test itself.
 func Elsewhere(targets []probe.Target) []probe.Target {
 	own, err := kernel.Links()
 	if err != nil {
-		return targets // then it tests itself too
+		return targets // in that case, it also tests itself
 	}
 	return slices.DeleteFunc(targets, func(t probe.Target) bool {
 		return slices.ContainsFunc(own, func(l kernel.Link) bool { return l.Has(t.Addr.Unmap()) })
@@ -95,12 +97,12 @@ func Elsewhere(targets []probe.Target) []probe.Target {
 
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Listed bounds lists in one result: a cluster may have thousands of blocks.
+// Listed is the maximum length of lists in one result, because a cluster may have thousands of blocks.
 const Listed = 10
 
 func First(all []string) []string { return append([]string{}, all[:min(len(all), Listed)]...) }
 
-// Some lists the first few.
+// Some lists the first few items.
 func Some(all []string) string {
 	const few = 3
 	if len(all) <= few {
@@ -117,11 +119,11 @@ type Hop struct {
 	Device  string
 	Gateway netip.Addr // invalid if the target is on the link
 	Source  netip.Addr
-	Match   netip.Prefix // the route that matches; invalid if the kernel does not report it
-	Proto   string       // who created it
+	Match   netip.Prefix // the route that matches; invalid if the kernel does not report the route
+	Proto   string       // who created the route
 }
 
-// Lookup looks up the kernel's route to an address. An error from the kernel wraps its errno.
+// Lookup looks up the kernel's route to an address. If the kernel returns an error, the error wraps the kernel's errno.
 func Lookup(to netip.Addr) (Hop, error) {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
 	if err != nil {
@@ -135,13 +137,13 @@ func Lookup(to netip.Addr) (Hop, error) {
 	return out, nil
 }
 
-// DocumentationAddrs are documentation addresses (RFC 5737, RFC 3849), which no host has: only a default route leads
-// there.
+// DocumentationAddrs contains documentation addresses (RFC 5737, RFC 3849). No host has such an address, so only a
+// default route leads there.
 var DocumentationAddrs = map[int]netip.Addr{
 	4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1"),
 }
 
-// Unroutable judges the kernel's error for a route lookup.
+// Unroutable evaluates the kernel's error for a route lookup.
 func Unroutable(err error) probe.Result {
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
@@ -162,12 +164,12 @@ func Unroutable(err error) probe.Result {
 
 func FamilyText(f int) string { return fmt.Sprintf("IPv%d", f) }
 
-// Leads is the device and gateway of a packet, and the table with its route.
+// Leads holds the device and gateway for a packet, and the table that contains the route.
 type Leads struct {
 	Device  string
 	Gateway netip.Addr
 	Table   int
-	Calicos bool // by a Calico route: BIRD's or Felix's, or one to a pod's own interface or a tunnel
+	Calicos bool // true if it is a Calico route: a route that BIRD or Felix created, or a route to a pod's own interface or to a tunnel
 }
 
 func (w Leads) Text() string {
@@ -177,7 +179,7 @@ func (w Leads) Text() string {
 	return w.Device
 }
 
-// LookupFrom looks up the route with the kernel.
+// LookupFrom looks up the route from a given source with the kernel.
 func LookupFrom(to, from netip.Addr, in string) (Leads, bool) {
 	found, matched, err := kernel.RouteOf(kernel.Packet{To: to, From: from, In: in})
 	if err != nil || len(found.Hops) == 0 || found.Type == kernel.Local {

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package nstest runs tests in their own namespaces, as root.
+// Package nstest runs tests as root, in their own namespaces.
 package nstest
 
 import (
@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// Enter runs the rest of a test in a child process with its own network and mount namespaces, after setup commands of
-// iproute2 and nftables. It returns false in the parent, which has nothing left to do. It starts a process instead of a
-// thread, because checks use goroutines, which run on any thread.
+// Enter runs the rest of a test in a child process that has its own network and mount namespaces. Before that, it runs
+// setup commands of iproute2 and nftables. In the parent process, Enter returns false, and the parent has nothing left
+// to do. It starts a process instead of a thread, because checks use goroutines, which may run on any thread.
 func Enter(t testing.TB, commands string) bool {
 	t.Helper()
 	if os.Getenv("IN_NAMESPACE_OF") != t.Name() {

@@ -1,7 +1,7 @@
-// Package podlog parses the log files of containers on a node. CRI logs have one line "TIME STREAM TAGS TEXT" each,
-// Docker logs one JSON object each. The kubelet keeps them below /var/log/pods, in a folder
-// NAMESPACE_POD_UID/CONTAINER, with a file N.log for the run after the container's Nth restart. Tail is the entry
-// point.
+// Package podlog parses the log files of containers on a node. In a CRI log, each line has the form "TIME STREAM
+// TAGS TEXT". In a Docker log, each line is a JSON object. The kubelet keeps the logs below /var/log/pods in a
+// folder NAMESPACE_POD_UID/CONTAINER. The file N.log contains the run after the container's Nth restart. Tail is
+// the entry point.
 //
 //	lines, err := podlog.Tail(f, 64<<10)
 //
@@ -20,22 +20,22 @@ import (
 
 // Line is one line that a container logged.
 type Line struct {
-	Time time.Time // when the runtime received it, zero if the file has no time
+	Time time.Time // the time when the runtime received the line, zero if the file contains no time
 	Text string
 }
 
-// behind is how far before the wanted end of a file Tail looks for the start of a continued line. It exceeds the parts
-// of 16 KiB into which runtimes split a long line.
+// behind is the maximum distance before the wanted end of a file in which Tail looks for the start of a continued
+// line. It is larger than the 16 KiB parts into which runtimes split a long line.
 const behind = 32 << 10
 
-// File is the input of Tail.
+// File is the input for Tail.
 type File interface {
 	io.ReaderAt
 	Name() string
 	Stat() (fs.FileInfo, error)
 }
 
-// Tail returns the last lines of a log: those that begin within so many bytes of its end.
+// Tail returns the last lines of a log. These are the lines that begin within the given number of bytes before its end.
 func Tail(f File, most int64) ([]Line, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -45,26 +45,26 @@ func Tail(f File, most int64) ([]Line, error) {
 	start := max(0, from-behind)
 	b := make([]byte, info.Size()-start)
 	n, err := f.ReadAt(b, start)
-	if err != nil && err != io.EOF { // it was truncated in the meantime
+	if err != nil && err != io.EOF { // the file was truncated in the meantime
 		return nil, fmt.Errorf("reading %s: %w", f.Name(), err)
 	}
 	b, skip := b[:n], int(from-start)
 	if start > 0 {
-		rest, _, _ := bytes.Cut(b, []byte("\n")) // of a line that begins even earlier
+		rest, _, _ := bytes.Cut(b, []byte("\n")) // part of a line that begins even earlier
 		b = b[min(len(rest)+1, len(b)):]
 		skip -= len(rest) + 1
 	}
 	return take(b, skip), nil
 }
 
-// Parse splits a log into lines. Text in neither format becomes a line as it is.
+// Parse splits a log into lines. If text is in neither format, it becomes a line unchanged.
 func Parse(log []byte) []Line { return take(log, 0) }
 
-// take splits a log into lines, and drops those that begin in its first bytes, with their continuations.
+// take splits a log into lines. It drops lines that begin in the log's first bytes, together with their continuations.
 func take(log []byte, skip int) []Line {
 	const leftOut = -1
 	var out []Line
-	open := map[string]int{} // by stream, the index of the unfinished line
+	open := map[string]int{} // for each stream, the index of the unfinished line
 	pos := 0
 	for text := range strings.Lines(string(log)) {
 		p := parse(strings.TrimRight(text, "\r\n"))
@@ -91,8 +91,8 @@ func take(log []byte, skip int) []Line {
 // part is one line of the file.
 type part struct {
 	Line
-	stream string // "" if the file has no stream
-	more   bool   // the text continues in the next part of its stream
+	stream string // "" if the file does not contain a stream
+	more   bool   // the text continues in the next part of the same stream
 }
 
 // parse parses one line of the file.

@@ -15,19 +15,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Rcodes describes the usual DNS failures, as the end of a sentence.
+// Rcodes describes the usual DNS failures in words that end a sentence.
 var Rcodes = map[int]string{
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
-// PodSearch returns the search list that the kubelet configures for pods of a namespace, and the cluster's domain.
+// PodSearch returns the search list that the kubelet configures for pods in a namespace, and the cluster's domain.
 func PodSearch(h *probe.Host, namespace string) (search []string, domain string) {
 	k, err := node.ReadKubelet(h)
 	domain, _ = node.DomainOf(k, err)
 	search = []string{namespace + ".svc." + domain, "svc." + domain, domain}
 	text, err := h.ReadFile(cmp.Or(k.ResolvConf, "/etc/resolv.conf"))
-	if err != nil { // then the node adds nothing that is known
+	if err != nil { // in that case, the node's search domains are unknown
 		return search, domain
 	}
 	_, own := ResolvConf(text)
@@ -39,8 +39,8 @@ func PodSearch(h *probe.Host, namespace string) (search []string, domain string)
 	return search, domain
 }
 
-// ResolvConf returns the servers and search list of a resolver's configuration. It reads at most as many servers as
-// glibc uses, and as many domains as Kubernetes copies into a pod.
+// ResolvConf returns the servers and the search list from a resolver configuration. It reads at most as many
+// servers as glibc uses, and at most as many domains as Kubernetes copies into a pod.
 func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
 	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
 	if err != nil {
@@ -59,12 +59,12 @@ func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
 type DNSAnswer struct {
 	Msg    *dns.Msg // nil = no answer
 	Took   time.Duration
-	Err    error // why there is none
+	Err    error // the reason why there is no answer
 	Server string
-	Waited time.Duration // the wait for it
+	Waited time.Duration // how long the query waited for the answer
 }
 
-// QueryDNS queries one server once, or twice over UDP, where a single lost packet means nothing.
+// QueryDNS queries one server once. Over UDP, it queries the server twice, because a single lost packet means nothing.
 func QueryDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
 	a := DNSAnswer{Server: server}
 	question := new(dns.Msg).SetQuestion(name, record)
@@ -86,7 +86,7 @@ func QueryDNS(ctx context.Context, network, server, name string, record uint16) 
 	return a
 }
 
-// Failure returns the result of a query without an answer.
+// Failure returns the result of a query that got no answer.
 func (a DNSAnswer) Failure(ctx context.Context) probe.Result {
 	if r, cut := node.CutShort(ctx, a.Err); cut {
 		return r
@@ -112,12 +112,12 @@ func (a DNSAnswer) Addresses() []string {
 	return out
 }
 
-// QueryAddress queries one server for the address of a name, of either family.
+// QueryAddress queries one server for the address of a name, in either family.
 func QueryAddress(ctx context.Context, network, addr, name string) probe.Result {
 	for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		a := QueryDNS(ctx, network, addr, name, record)
 		if a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess && len(a.Addresses()) == 0 && record == dns.TypeA {
-			continue // a cluster with IPv6 only
+			continue // a cluster that has only IPv6
 		}
 		return judgeAddress(ctx, a)
 	}

@@ -1,4 +1,4 @@
-// Package reach tests how the node reaches something else: it connects, pings, looks up routes and queries DNS, and
-// returns results in the words of the checks. It needs the kernel's interfaces. It does not choose targets: the checks
-// do that.
+// Package reach tests how the node reaches other hosts. It connects, pings, looks up routes and queries DNS. It
+// returns results in the words that checks use. It needs kernel interfaces. It does not choose targets, which is the
+// task of the checks.
 package reach

@@ -15,14 +15,14 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 	if err != nil {
 		return node.Unseen(err)
 	}
-	// An IPv4 packet has at most 65535 bytes, whatever the device supports.
+	// An IPv4 packet has at most 65535 bytes, regardless of what the device supports.
 	s := node.Sizes{Promised: min(mtu, 65535), Device: device, Passes: node.SmallPacket}
 	s.Vanishes = s.Promised + 1
 	small, err := icmp.Whole(ctx, to, node.SmallPacket, icmp.Wait)
 	if r, ok := notEvenSmall(small, err); !ok {
 		return r
 	}
-	// Long enough for a path that is slower with large packets.
+	// Long enough for a path on which large packets are slower.
 	wait := 200*time.Millisecond + 4*small.Max
 	for !s.Done() && ctx.Err() == nil {
 		size := s.Next()
@@ -45,7 +45,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 	if s.Vanishes > s.Promised && !s.Done() {
 		return probe.Found(probe.Unknown, "stopped before packets of %d bytes were sent", s.Promised)
 	}
-	if s.Vanishes <= s.Promised && !s.Refused { // did it stop answering, or lose some by chance?
+	if s.Vanishes <= s.Promised && !s.Refused { // did the target stop answering, or did it lose some packets by chance?
 		small, err := icmp.Whole(ctx, to, node.SmallPacket, wait)
 		if r, ok := notEvenSmall(small, err); !ok {
 			return r
@@ -57,14 +57,15 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 	}
 	r := s.Result()
 	if r.Status == probe.OK && fragmentsLost(ctx, to, s.Promised, wait) {
-		r.Status = probe.Info // some clouds pass no fragments, and few programs need them
+		r.Status = probe.Info // some clouds do not pass fragments, and few programs need them
 		r.Saw += "; larger pings, in fragments, are lost"
 		r = r.With(probe.FactReason, probe.ReasonFragments)
 	}
 	return r
 }
 
-// fragmentsLost reports whether no packet of two fragments comes back, twice, from where full-size packets do.
+// fragmentsLost sends packets in two fragments along a path on which full-size packets come back.
+// It reports whether none of them comes back, in two attempts.
 func fragmentsLost(ctx context.Context, to netip.Addr, mtu int, wait time.Duration) bool {
 	for range 2 {
 		got, err := icmp.Fragmented(ctx, to, 2*mtu-node.SmallPacket, wait)
@@ -76,7 +77,8 @@ func fragmentsLost(ctx context.Context, to netip.Addr, mtu int, wait time.Durati
 	return err == nil && full.Received > 0
 }
 
-// notEvenSmall returns the result for a path on which nothing can be measured, and true if it can.
+// notEvenSmall returns the result for a path on which nothing can be measured. It also reports
+// whether something can be measured.
 func notEvenSmall(s icmp.Stats, err error) (probe.Result, bool) {
 	switch {
 	case err != nil:

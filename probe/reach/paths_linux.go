@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errorQueue keeps a socket open until its ICMP errors have been read. The error of the connection alone does not
-// distinguish a reset by the target from a firewall's refusal, and does not show who refused. Kernels before 5.15 have
-// no such queue for TCP, so there is nothing to read.
+// errorQueue keeps a socket open until its ICMP errors have been read. The connection's error alone does not show
+// whether the target sent a reset or a firewall refused. It also does not show who refused. Kernels before 5.15 have
+// no such queue for TCP, so nothing can be read.
 type errorQueue struct{ fd int }
 
-// open is the Control function of a net.Dialer.
+// open is the Control function for a net.Dialer.
 func (q *errorQueue) open(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -41,7 +41,7 @@ func (q *errorQueue) close() {
 	}
 }
 
-// near returns the socket's local end, invalid once the kernel has given up the connection.
+// near returns the socket's local end. It is invalid once the kernel has given up on the connection.
 func (q *errorQueue) near() netip.AddrPort {
 	if q.fd == 0 {
 		return netip.AddrPort{}
@@ -59,7 +59,7 @@ func (q *errorQueue) near() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// last returns the newest ICMP error of the socket.
+// last returns the socket's newest ICMP error.
 func (q *errorQueue) last() icmpAnswer {
 	var found icmpAnswer
 	if q.fd == 0 {
@@ -83,8 +83,8 @@ func (q *errorQueue) last() icmpAnswer {
 	}
 }
 
-// parseICMPError parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type,
-// code, pad, info, data, offender.
+// parseICMPError parses a struct sock_extended_err and the address that follows it (linux/errqueue.h): errno,
+// origin, type, code, pad, info, data, offender.
 func parseICMPError(m unix.SocketControlMessage) (icmpAnswer, bool) {
 	const head = 16
 	b := m.Data

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// errorQueue needs Linux: other systems do not report ICMP errors.
+// errorQueue needs Linux, because other systems do not report ICMP errors.
 type errorQueue struct{}
 
 func (errorQueue) open(string, string, syscall.RawConn) error { return nil }

@@ -56,8 +56,9 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, none
 	})
 }
 
-// If a few packets do not show how lossy a path is, more do: this many, to at most maxMeasured addresses of a family. A
-// path that loses lossy percent fails: TCP is very slow at a tenth of that already.
+// If a few packets do not show how many packets a path loses, this many more are sent, to at most maxMeasured addresses
+// in a family. A path that loses lossy percent of its packets fails, because TCP is already very slow if a tenth is
+// lost.
 var measuring = icmp.Pace{Packets: 50, Every: 20 * time.Millisecond}
 
 const (
@@ -65,7 +66,7 @@ const (
 	lossy       = 10
 )
 
-// measure sends more packets to addresses with partial loss, and adds the results.
+// measure sends more packets to addresses that lost some of their packets, and adds the results.
 func measure(ctx context.Context, stats []icmp.Stats) {
 	var addrs []netip.Addr
 	var of []int
@@ -79,7 +80,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	}
 	more, err := icmp.Ping(ctx, addrs, measuring)
 	if err != nil {
-		return // keep the result of the first packets
+		return // keep the result from the first packets
 	}
 	for at, i := range of {
 		if m := more[at]; !m.Cut && m.Refused == 0 {
@@ -100,7 +101,7 @@ func together(a, b icmp.Stats) icmp.Stats {
 	return a
 }
 
-// silentOf returns the indices of addresses without any reply.
+// silentOf returns the indices of addresses that did not reply.
 func silentOf(stats []icmp.Stats) (out []int) {
 	for i, s := range stats {
 		if s.Received == 0 && s.Refused == 0 && s.Bounced == "" && !s.Cut {
@@ -110,7 +111,7 @@ func silentOf(stats []icmp.Stats) (out []int) {
 	return out
 }
 
-// takesTCP reports whether a machine answers on its kubelet's port, even with a refusal.
+// takesTCP reports whether a machine answers on its kubelet's port. A refusal also counts as an answer.
 func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -121,8 +122,8 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	return conn != nil || c.ICMP.text == "" && c.Reason() == "refused"
 }
 
-// allSilent reports whether two or more nodes were pinged and all are silent. Then pings may be blocked, as in some
-// clouds.
+// allSilent reports whether at least two nodes were pinged and none of them answered. In that case, the network may
+// block pings, as some clouds do.
 func allSilent(stats []icmp.Stats, targets []probe.Target) bool {
 	nodes := map[string]bool{}
 	for i, s := range stats {

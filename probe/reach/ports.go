@@ -10,8 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DialBGP connects to a peer's BGP port and closes the connection. It never does so beside a session: BIRD treats a
-// second connection as a restart of its peer, and drops the first. up are the peers with a session.
+// DialBGP connects to a peer's BGP port and closes the connection. It never connects if there is already a session,
+// because BIRD treats a second connection as a restart of its peer and drops the first one. up lists the peers that
+// have a session.
 func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
 	if up[to.Addr()] {
 		return probe.Found(probe.OK, "the BGP session is up").With(probe.FactSessionUp, true)
@@ -45,7 +46,7 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 		"no-address":       "failed: that address is on no interface of this node",
 		"denied":           "failed: this node's own firewall rejects it",
 	}
-	if refusal.text != "" { // the sender of the ICMP error explains more than the error of the connection
+	if refusal.text != "" { // the sender of the ICMP error explains more than the connection's error
 		words[reason] = "failed: " + refusal.text
 	}
 	if words[reason] == "" {

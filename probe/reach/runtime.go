@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Runtime finds the socket on which the kubelet's runtime answers, if no plan names the runtime. It returns a
-// connection that opens with the first call.
+// Runtime finds the socket on which the kubelet's runtime answers. It is used if no plan names the runtime.
+// It returns a connection that opens at the first call.
 func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
 	socket, err = node.FindSocket(h, node.CRISockets(&probe.Pass{Host: h}))
 	if err != nil {
@@ -24,7 +24,7 @@ func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
 	return conn, socket, err
 }
 
-// RuntimeSilent judges the error of a call to a runtime with a time limit.
+// RuntimeSilent evaluates the error of a call to a runtime that had a time limit.
 func RuntimeSilent(ctx context.Context, err error, what string, limit time.Duration) probe.Result {
 	if r, cut := node.CutShort(ctx, err); cut {
 		return r
@@ -32,7 +32,7 @@ func RuntimeSilent(ctx context.Context, err error, what string, limit time.Durat
 	return Unanswering(err, what, limit)
 }
 
-// Dialable connects to a socket and closes the connection. The result explains a failure.
+// Dialable connects to a socket and closes the connection. If that fails, the result explains why.
 func Dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bool) {
 	one, limit, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -53,8 +53,8 @@ func Dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bo
 	return Unanswering(err, "the socket", limit), false
 }
 
-// CallEach makes the calls concurrently, each with two fifths of the check's time. It reports every result under the
-// prefix and the call's name.
+// CallEach makes the calls concurrently. Each call gets two fifths of the check's time. It reports every result
+// under the prefix and the name of the call.
 func CallEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []node.Question) {
 	node.Each(questions, func(q node.Question) {
 		one, limit, cancel := node.Part(ctx, 2)
@@ -63,7 +63,7 @@ func CallEach(ctx context.Context, p *probe.Pass, socket, prefix string, questio
 		if err != nil {
 			var cut bool
 			if r, cut = node.CutShort(ctx, err); !cut {
-				if one.Err() != nil { // whatever error gRPC makes of it
+				if one.Err() != nil { // regardless of the error that gRPC turns it into
 					err = one.Err()
 				}
 				r = Unanswering(err, q.Name, limit)
@@ -73,7 +73,7 @@ func CallEach(ctx context.Context, p *probe.Pass, socket, prefix string, questio
 	})
 }
 
-// Unanswering judges the error of a gRPC call to a runtime.
+// Unanswering evaluates the error of a gRPC call to a runtime.
 func Unanswering(err error, what string, limit time.Duration) probe.Result {
 	reason := probe.Reason(err)
 	if status.Code(err) == codes.DeadlineExceeded {

@@ -19,21 +19,21 @@ type Connection struct {
 	To    netip.AddrPort
 	Took  time.Duration
 	Limit time.Duration  // the time limit
-	Err   error          // nil = it was accepted
-	ICMP  icmpAnswer     // who refused it, if not the target
+	Err   error          // nil = the connection was accepted
+	ICMP  icmpAnswer     // who refused the connection, if it was not the target
 	Near  netip.AddrPort // the local end, invalid if the kernel no longer has it
 }
 
-// icmpAnswer is an ICMP error from a router or a firewall instead of the target. Text is empty without one, or if the
-// kernel does not report it.
+// icmpAnswer is an ICMP error that a router or firewall sent instead of the target. If there was no such error, or
+// the kernel does not report it, Text is empty.
 type icmpAnswer struct {
 	text     string // "port unreachable, by ICMP from 10.0.0.1"
 	firewall bool   // only a firewall or a prohibit route sends this error
 	from     netip.Addr
 }
 
-// Connect opens a TCP connection and closes it. It waits three fifths of the check's time, by default long enough for
-// the SYN that is repeated after one second.
+// Connect opens a TCP connection and closes it. It waits for three fifths of the check's time. By default, that is
+// long enough for the second SYN, which is sent after one second.
 func Connect(ctx context.Context, to netip.AddrPort) Connection {
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
@@ -44,8 +44,8 @@ func Connect(ctx context.Context, to netip.AddrPort) Connection {
 	return c
 }
 
-// Dial opens a TCP connection and keeps it open. The result describes the outcome in the words of the checks. On
-// failure the connection is nil.
+// Dial opens a TCP connection and does not close it. The result describes the outcome in the words that checks
+// use. If the connection fails, it is nil.
 func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, probe.Result) {
 	one, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -53,7 +53,7 @@ func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 	return conn, c.Result(ctx)
 }
 
-// Open opens a TCP connection before ctx ends. limit is that time limit for messages.
+// Open opens a TCP connection before ctx ends. limit is the time limit to show in messages.
 func Open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, Connection) {
 	c := Connection{To: to, Limit: limit}
 	var icmpErrors errorQueue
@@ -70,8 +70,8 @@ func Open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 	return conn, c
 }
 
-// Reason returns the failure in one word: those of probe.Reason, "rejected" for an ICMP error of a firewall,
-// "blackhole" for a blackhole route.
+// Reason returns the failure in one word. It is a word from probe.Reason, "rejected" for an ICMP error from
+// a firewall, or "blackhole" for a blackhole route.
 func (c Connection) Reason() string {
 	switch {
 	case c.ICMP.firewall:
@@ -82,7 +82,7 @@ func (c Connection) Reason() string {
 	return probe.Reason(c.Err)
 }
 
-// Result describes the outcome: ok if the connection was accepted.
+// Result describes the outcome. It is ok if the connection was accepted.
 func (c Connection) Result(ctx context.Context) probe.Result {
 	if c.Err == nil {
 		return probe.Found(probe.OK, "connected to %s in %v", c.To, c.Took.Round(10*time.Microsecond)).
@@ -111,7 +111,7 @@ func (c Connection) Result(ctx context.Context) probe.Result {
 	return r.With(probe.FactReason, reason)
 }
 
-// Unreachable describes a "destination unreachable" that another host sent instead of the target.
+// Unreachable describes a "destination unreachable" message that another host sent instead of the target.
 func Unreachable(code uint8, v4 bool, from netip.Addr) icmpAnswer {
 	text, firewall := icmp.Unreachable(int(code), v4)
 	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall, from}

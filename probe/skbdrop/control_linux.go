@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is the Control function of a net.Dialer: it binds the socket to a port before anything is sent, and adds the
-// port to the filter.
+// Control is the Control function for a net.Dialer. It binds the socket to a port before anything is sent, and adds
+// the port to the filter.
 func (t *Trace) Control(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

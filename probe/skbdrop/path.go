@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Way is the role of a packet for the sender.
+// Way is the role that a packet has for the sender.
 type Role string
 
 // The values of Way.
 const (
-	Sent     Role = "sent"     // sent by us
-	Answer   Role = "answer"   // the answer to that
-	Rejected Role = "rejected" // an ICMP error about our packet or about the answer
+	Sent     Role = "sent"     // a packet that we sent
+	Answer   Role = "answer"   // the answer to our packet
+	Rejected Role = "rejected" // an ICMP error about our packet, or about the answer
 )
 
 // Noun returns the word for such a packet.
@@ -21,15 +21,15 @@ func (w Role) Noun() string {
 	return map[Role]string{Sent: "packet", Answer: "answer", Rejected: "ICMP error"}[w]
 }
 
-// Path is the path of one packet, from place to place in order of time.
+// Path is the path of one packet, from place to place in chronological order.
 type Path struct {
 	Role  Role
 	Steps []Event
-	// Arrived reports that the kernel delivered the packet; false = that is not visible.
+	// Arrived is true if the kernel delivered the packet. If it is false, delivery was not visible.
 	Arrived bool
 }
 
-// End returns the last place in which the packet was seen.
+// End returns the last place where the packet was seen.
 func (p Path) End() Event { return p.Steps[len(p.Steps)-1] }
 
 // packet identifies the events of one packet.
@@ -39,8 +39,8 @@ type packet struct {
 	kind   uint8
 }
 
-// copies is how much later a packet that looks the same counts as a new one: TCP retransmits after 200 ms at the
-// earliest.
+// copies is the time after which a packet that looks the same counts as a new packet. TCP retransmits after 200
+// ms at the earliest.
 const copies = 100 * time.Millisecond
 
 // Flags of TCP.
@@ -49,14 +49,14 @@ const (
 	rst = 0x04
 )
 
-// Paths groups the events of a trace by packet, in the order in which packets were first seen. ports are our own TCP
-// source ports. Of TCP it shows only the handshake, and it recognises an echo by its type.
+// Paths groups the events in a trace by packet, in the order in which packets were first seen. ports are our own TCP
+// source ports. For TCP, it shows only the handshake. It recognises an echo by its type.
 func Paths(events []Event, ports ...uint16) []Path {
 	open := map[packet]int{}
 	var out []Path
 	for _, e := range events {
 		if e.Protocol == TCP && e.Kind != Dropped && e.Type&(syn|rst) == 0 {
-			continue // packets after the handshake look alike
+			continue // packets after the handshake all look the same
 		}
 		key := packet{roleOf(e, ports), e.Seq, e.Type}
 		i, known := open[key]
@@ -91,8 +91,9 @@ func roleOf(e Event, ports []uint16) Role {
 	return Answer
 }
 
-// delivered reports an event that the kernel calls a drop but that ends a packet that has arrived. For an echo reply,
-// the kernel looks for a socket of the kind that ping(8) may have, after our sockets have received their copies.
+// delivered reports whether an event belongs to a packet that has arrived, although the kernel calls the event a
+// drop. After our sockets have received their copies of an echo reply, the kernel also looks for a socket of the kind
+// that ping(8) may have.
 func (e Event) delivered() bool {
 	if e.Kind != Dropped {
 		return false
@@ -104,7 +105,8 @@ func (e Event) delivered() bool {
 		calls("ping_rcv") && (e.Reason == "NO_SOCKET" || e.Reason == "NOT_SPECIFIED")
 }
 
-// repeats reports that a packet that looks the same has begun: it is seen in the same place again, or much later.
+// repeats reports whether a new packet that looks the same has begun, because it is seen in the
+// same place again or much later.
 func (p Path) repeats(e Event) bool {
 	last := p.End()
 	if last.Kind == Dropped && e.Kind == Dropped {
@@ -119,12 +121,12 @@ func (e Event) samePlace(f Event) bool {
 
 // Group is a set of packets with the same path.
 type Group struct {
-	Path        // of the first packet
+	Path        // time of the first packet
 	Count       int
-	First, Last time.Duration // times of their last steps
+	First, Last time.Duration // times of the last steps
 }
 
-// Groups counts identical paths: sent packets first, and the most frequent path of those.
+// Groups counts identical paths. Packets that we sent come first, and among them the most frequent path.
 func Groups(paths []Path) []Group {
 	var out []Group
 	for _, p := range paths {
