@@ -1,12 +1,12 @@
-// Package skbdrop finds where the kernel drops packets, in every network namespace of the machine. It loads three
-// small programs (bpf/skbdrop.c) onto tracepoints of the kernel. They compare each packet with a Filter and record
-// matching ones: those that left or entered an interface, or were dropped, and by which function.
+// Package skbdrop finds where the kernel drops packets, in all network namespaces of the machine. It attaches three
+// small programs (bpf/skbdrop.c) to tracepoints in the kernel. They compare each packet with a Filter and record those
+// that match. They record whether the packet left or entered an interface or was dropped, and by which function.
 //
 //	t, err := skbdrop.Open(skbdrop.Filter{Addrs: []netip.Addr{source, target}, Protocol: skbdrop.ICMP, Numbers: []uint16{id}})
 //	... send packets ...
 //	events, gaps, err := t.End()
 //
-// Nothing is pinned: the programs belong to this process, and the kernel removes them when the process exits for any
+// Nothing is pinned. The programs belong to this process, and the kernel removes them when the process exits for any
 // reason.
 package skbdrop
 
@@ -20,18 +20,18 @@ import (
 
 // The protocols of a Filter.
 const (
-	ICMP = 1 // of both families
+	ICMP = 1 // ICMP in both families
 	TCP  = 6
 )
 
-// Filter selects the packets to trace: of one protocol, with one of some addresses as source or destination, and one of
-// some numbers. So it matches both directions, and packets that the node translates, because a translation changes one
-// of two addresses.
+// Filter selects the packets to trace. They must use one protocol, have one of the addresses as source or destination,
+// and have one of the numbers. It therefore matches both directions. It also matches packets that the node translates,
+// because a translation changes only one of the two addresses.
 type Filter struct {
-	Addrs    []netip.Addr // at most four
+	Addrs    []netip.Addr // at most four addresses
 	Protocol uint8
-	Numbers  []uint16 // the identifier of an echo, or one of the ports; at most eight
-	VXLAN    uint16   // the UDP port of encapsulated packets; 0 = do not look into any
+	Numbers  []uint16 // an echo's identifier, or one of the ports; at most eight numbers
+	VXLAN    uint16   // the UDP port of encapsulated packets; 0 = do not look inside packets
 }
 
 const (
@@ -39,45 +39,45 @@ const (
 	maxNumbers = 8
 )
 
-// Kind is what happened to a packet in one place.
+// Kind is what happened to a packet at one place.
 type Kind uint32
 
 // The values of Kind.
 const (
-	Left    Kind = iota // it was passed to an interface's driver
-	Came                // it arrived on an interface
-	Dropped             // it, or a copy of it, was dropped
+	Left    Kind = iota // the packet was passed to an interface's driver
+	Came                // the packet arrived on an interface
+	Dropped             // the packet, or a copy of it, was dropped
 )
 
-// Event is one packet in one place.
+// Event is one packet at one place.
 type Event struct {
-	At        time.Duration // since Open
+	At        time.Duration // time since Open
 	Kind      Kind
-	Namespace uint32 // the inode of its network namespace, 0 = unknown
-	Interface string // "" = it has none (any more)
+	Namespace uint32 // the inode of the packet's network namespace, 0 = unknown
+	Interface string // "" = the packet has no interface, or no longer has one
 	Index     uint32
 
-	Src, Dst netip.AddrPort // of the Filter's packet, without encapsulation or quote; ports are those of TCP
-	Protocol uint8          // as on the wire: 58 is ICMPv6
-	Type     uint8          // of ICMP; for TCP the flags
+	Src, Dst netip.AddrPort // of the Filter's packet, without encapsulation or quote; the ports are TCP ports
+	Protocol uint8          // number on the wire: 58 is ICMPv6
+	Type     uint8          // ICMP type; for TCP, the flags
 	Seq      uint32
 	TTL      uint8
-	Wrapped  bool // it is inside a tunnel packet
-	Quoted   bool // the packet is an ICMP error about the Filter's packet
+	Wrapped  bool // true if the packet is inside a tunnel packet
+	Quoted   bool // true if the packet is an ICMP error about the Filter's packet
 
-	Reason string   // of a drop, in the words of the kernel's BTF, without SKB_DROP_REASON_: "NETFILTER_DROP"
-	Calls  []string // of a drop: the function that dropped it, its caller, and so on
+	Reason string   // reason for a drop, as in the kernel's BTF but without SKB_DROP_REASON_: "NETFILTER_DROP"
+	Calls  []string // for a drop: the function that dropped the packet, its caller, and so on
 }
 
-// Gaps are events that are missing in a trace.
+// Gaps describes events that are missing from a trace.
 type Gaps struct {
-	More int // events beyond the maximum
-	// Skipped is how many times the kernel did not run a program of the trace, because it had interrupted the same program
-	// on that CPU. The packet may have been ours or not.
+	More int // number of events beyond the maximum
+	// Skipped is the number of times that the kernel did not run one of the trace's programs. This happens if the
+	// kernel had interrupted the same program on that CPU. The packet may or may not have been ours.
 	Skipped int
 }
 
-// callers maps a calling function to netfilter's hook.
+// callers maps a calling function to its netfilter hook.
 var callers = map[string]string{
 	"ip_rcv": "PREROUTING", "ip_list_rcv": "PREROUTING", "ip_sublist_rcv": "PREROUTING",
 	"ipv6_rcv": "PREROUTING", "ipv6_list_rcv": "PREROUTING", "ip6_sublist_rcv": "PREROUTING",
@@ -89,7 +89,7 @@ var callers = map[string]string{
 	"__netif_receive_skb_core": "ingress", "__dev_queue_xmit": "egress",
 }
 
-// Hook returns the netfilter hook in which a packet was dropped, "" if none or unknown.
+// Hook returns the netfilter hook in which a packet was dropped, or "" if there is none or it is unknown.
 func (e Event) Hook() string {
 	at := slices.IndexFunc(e.Calls, func(c string) bool { return strings.HasPrefix(c, "nf_hook_slow") })
 	if at < 0 {
@@ -103,7 +103,7 @@ func (e Event) Hook() string {
 	return ""
 }
 
-// Function returns the function that dropped a packet, "" if unknown.
+// Function returns the function that dropped a packet, or "" if it is unknown.
 func (e Event) Function() string {
 	if len(e.Calls) == 0 {
 		return ""
@@ -111,13 +111,13 @@ func (e Event) Function() string {
 	return bare(e.Calls[0])
 }
 
-// bare returns a function's name without the compiler's suffix: .constprop.0.
+// bare returns a function's name without the suffix that the compiler adds: .constprop.0.
 func bare(function string) string {
 	name, _, _ := strings.Cut(function, ".")
 	return name
 }
 
-// Why is what a kernel lacks for a trace.
+// Why says what a kernel lacks for a trace.
 type Why string
 
 // The reasons of an UnavailableError.
@@ -128,7 +128,7 @@ const (
 	Lockdown  Why = "lockdown"
 )
 
-// UnavailableError reports why drops cannot be traced here. Its text is for the user.
+// UnavailableError reports why drops cannot be traced on this machine. Its text is written for the user.
 type UnavailableError struct {
 	Why Why
 	Err error // may be nil
@@ -151,7 +151,7 @@ func (e *UnavailableError) Error() string {
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// valid returns nil if a filter is not empty and fits the kernel's part.
+// valid returns nil if a filter is not empty and fits the filter in the kernel.
 func (f Filter) valid() error {
 	switch {
 	case len(f.Addrs) == 0 || len(f.Addrs) > maxAddrs:

@@ -24,22 +24,22 @@ import (
 //go:embed skbdrop.o
 var object []byte
 
-// filter is struct filter of the programs.
+// filter corresponds to struct filter in the programs.
 type filter struct {
 	Addrs    [maxAddrs][16]byte
-	Numbers  [maxNumbers]uint16 // as on the wire
+	Numbers  [maxNumbers]uint16 // in network byte order
 	VXLAN    uint16
 	Protocol uint8
 	_        uint8
 }
 
-// event is struct event of the programs.
+// event corresponds to struct event in the programs.
 type event struct {
 	Time                           uint64
 	Kind, Reason, Namespace, Index uint32
 	Src, Dst                       [16]byte
 	Seq                            uint32
-	SrcPort, DstPort               uint16 // as on the wire
+	SrcPort, DstPort               uint16 // in network byte order
 	Protocol, Type, TTL            uint8
 	Quoted, Wrapped                uint8
 	_                              [3]uint8
@@ -58,14 +58,14 @@ type Trace struct {
 	reasons  map[uint32]string
 	filter   filter
 	ports    []uint16
-	began    time.Duration // by the programs' clock
+	began    time.Duration // according to the programs' clock
 }
 
-// points are the tracepoints, with the program to attach to each. The program for drops comes first: so a packet that
-// left and did not arrive was not dropped unseen.
+// points lists the tracepoints, and the program to attach to each. The program for drops comes first, so that no drop
+// is missed after a packet is seen to leave.
 var points = []string{"dropped", "came", "left"}
 
-// Open starts a trace. It returns an UnavailableError if this kernel, or the rights of this process, do not allow it.
+// Open starts a trace. If this kernel or the rights of this process do not allow it, it returns an UnavailableError.
 func Open(f Filter) (*Trace, error) {
 	if err := f.valid(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Open(f Filter) (*Trace, error) {
 	return t, nil
 }
 
-// reasons returns the names of the drop reasons by this kernel's numbers, which differ between versions.
+// reasons maps this kernel's numbers to the names of the drop reasons. The numbers differ between kernel versions.
 func reasons(kernel *btf.Spec) (map[uint32]string, error) {
 	var point *btf.Typedef
 	if err := kernel.TypeByName("btf_trace_kfree_skb", &point); err != nil {
@@ -95,7 +95,7 @@ func reasons(kernel *btf.Spec) (map[uint32]string, error) {
 	}
 	var names *btf.Enum
 	if pointer, is := point.Type.(*btf.Pointer); is {
-		// The first parameter belongs to the tracepoint; then follow packet, location and reason.
+		// The first parameter belongs to the tracepoint. It is followed by the packet, the location and the reason.
 		if f, is := pointer.Target.(*btf.FuncProto); is && len(f.Params) >= 4 {
 			names, _ = btf.As[*btf.Enum](f.Params[3].Type)
 		}
@@ -164,7 +164,7 @@ func (t *Trace) set() error {
 	return nil
 }
 
-// Ports returns the ports that Control has given to sockets.
+// Ports returns the ports that Control has assigned to sockets.
 func (t *Trace) Ports() []uint16 { return t.ports }
 
 // add adds a port to the filter.
@@ -178,7 +178,7 @@ func (t *Trace) add(n uint16) error {
 	return t.set()
 }
 
-// End stops the trace and returns the events, in order, and the gaps.
+// End stops the trace. It returns the events in order, and the gaps.
 func (t *Trace) End() (events []Event, gaps Gaps, err error) {
 	skipped, err := t.skipped()
 	errs := []error{t.detach(), err}
@@ -210,7 +210,8 @@ func (t *Trace) End() (events []Event, gaps Gaps, err error) {
 	return events, gaps, errors.Join(append(errs, t.Close())...)
 }
 
-// skipped returns how many times the kernel did not run a program because it was already running on that CPU.
+// skipped returns the number of times that the kernel did not run a program because the program was
+// already running on that CPU.
 func (t *Trace) skipped() (int, error) {
 	var n uint64
 	for _, name := range points {
@@ -241,7 +242,7 @@ func (t *Trace) event(raw event) Event {
 	if e.Kind != Dropped {
 		return e
 	}
-	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own reason: only its module has the name
+	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own reason: only the subsystem's module has the name
 		e.Reason = strconv.FormatUint(uint64(raw.Reason), 10)
 	}
 	for _, c := range raw.Calls {
@@ -261,7 +262,7 @@ func (t *Trace) detach() error {
 	return errors.Join(errs...)
 }
 
-// Close removes all programs from the kernel. It may be called twice.
+// Close removes all programs from the kernel. It is safe to call Close twice.
 func (t *Trace) Close() error {
 	errs := []error{t.detach()}
 	if t.events != nil {
@@ -285,8 +286,8 @@ func refused(err error) error {
 	return err
 }
 
-// locked reports whether the kernel denies the function by which programs read its memory. It does so if it is locked
-// down to confidentiality, and in no other case for a program that may read it.
+// locked reports whether the kernel denies the function with which programs read the kernel's memory. For a program
+// that may read it, the kernel does this only if it is locked down to confidentiality.
 func locked(err error) bool {
 	var v *ebpf.VerifierError
 	return errors.As(err, &v) && slices.ContainsFunc(v.Log, func(line string) bool {

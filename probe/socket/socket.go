@@ -1,4 +1,5 @@
-// Package socket finds which processes hold a socket, and lists UDP sockets. It reads /proc and changes nothing.
+// Package socket finds the processes that hold a socket open, and lists UDP sockets. It reads /proc
+// and does not change anything.
 package socket
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Owners finds the processes that have sockets open: "bird (1234)". It also reports whether it searched all processes
-// before ctx ended.
+// Owners finds the processes that have the given sockets open: "bird (1234)". It also reports whether it searched all
+// processes before ctx ended.
 func Owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket,
 ) (_ map[uint32]string, whole bool) {
 	sought := map[uint32]bool{}
@@ -39,7 +40,7 @@ func Owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket,
 		}
 		dir := filepath.Join(h.Proc, p.Name())
 		open, err := namesIn(filepath.Join(dir, "fd"), maxFiles)
-		if err != nil { // it exited, or is not accessible
+		if err != nil { // the process exited, or is not accessible
 			continue
 		}
 		for _, fd := range open {
@@ -58,10 +59,10 @@ func Owners(ctx context.Context, h *probe.Host, sockets []kernel.Socket,
 	return out, true
 }
 
-// maxFiles bounds how many open files of a process are examined: it may have a million.
+// maxFiles is the maximum number of a process's open files to examine, because a process may have a million.
 const maxFiles = 4096
 
-// namesIn returns the names of the first files of a folder.
+// namesIn returns the names of the first files in a folder.
 func namesIn(folder string, most int) ([]string, error) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -71,8 +72,8 @@ func namesIn(folder string, most int) ([]string, error) {
 	return f.Readdirnames(most)
 }
 
-// UDP calls each with every UDP socket of this network namespace that has the port, including the kernel's own. It
-// parses text, because the kernel module for UDP over netlink may be missing.
+// UDP calls each for every UDP socket in this network namespace that uses the port. These include the kernel's own
+// sockets. It parses text, because the kernel module that lists UDP sockets over netlink may be missing.
 func UDP(port uint16, each func(kernel.Socket)) error {
 	for _, table := range []string{"udp", "udp6"} {
 		f, err := os.Open("/proc/thread-self/net/" + table)
@@ -96,7 +97,7 @@ func UDP(port uint16, each func(kernel.Socket)) error {
 	return nil
 }
 
-// udpSocket parses a line of that table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
+// udpSocket parses a line of the UDP table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
 func udpSocket(line string) (kernel.Socket, bool) {
 	f := strings.Fields(line)
 	if len(f) < 10 {
@@ -109,7 +110,7 @@ func udpSocket(line string) (kernel.Socket, bool) {
 	if err != nil || bad != nil || odd != nil || len(b)%4 != 0 {
 		return kernel.Socket{}, false
 	}
-	for i := 0; i < len(b); i += 4 { // each word in the machine's byte order
+	for i := 0; i < len(b); i += 4 { // each word is in the machine's byte order
 		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
 	}
 	a, ok := netip.AddrFromSlice(b)

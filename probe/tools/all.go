@@ -1,22 +1,24 @@
-// Package tools defines the commands that a user types in a session, one file per tool: name, help and arguments.
-// The client checks the arguments before it sends anything. The code that runs on the node is in package do, so the
-// client does not link it:
+// Package tools defines the commands that a user types in a session, with one file for each tool. A file contains
+// the tool's name, help text and arguments. The client checks the arguments before it sends anything. The code that
+// runs on the node is in package do, so the client does not link it:
 //
 //	typed words → Check (client) → probe.Call → Parse, run (probe, package do) → text and a Result
 //
-// All lists the tools. Like checks, tools change nothing on the node and print no secrets; sh is the exception.
+// All lists the tools. Like checks, tools do not change the node and do not print secrets. The only exception is sh.
 //
 //	var Uptime = &probe.Tool{
 //		Name: "uptime", Short: "how long the node has been up", Doc: "...",
 //		Check: check(ParseUptime),
 //	}
 //
-// To add a tool, write its file here and one in package do, and add a line to All of both and to docs/shell.md.
+// To add a tool, add a file to this package and to package do. Then add a line to All in both
+// packages, and to docs/shell.md.
 package tools
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// All returns every tool, in the order of help. These values have no function to run: see package do.
+// All returns every tool, in the order in which help lists them. These values have no function to
+// run. The functions are in package do.
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// check turns a parser into a Tool.Check, which only reports the error.
+// check turns a parser into a Tool.Check. The Tool.Check only reports the parser's error.
 func check[A any](parse func([]string) (A, error)) func([]string) error {
 	return func(args []string) error { _, err := parse(args); return err }
 }
 
-// options returns the flag set of a tool. Package flag prints nothing: the session reports errors.
+// options returns a tool's flag set. Package flag does not print anything, because the session reports errors.
 func options(tool string) *flag.FlagSet {
 	f := flag.NewFlagSet(tool, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	return f
 }
 
-// words parses the options anywhere among the arguments, and returns the other words. Its error is one line for the
-// user.
+// words parses options at any position among the arguments, and returns the other words. Its error is one line for
+// the user.
 func words(f *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
 	args = separated(f, args)
@@ -44,7 +44,7 @@ func words(f *flag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
-// separated splits short options that are written together, as shells accept them: -c1 is -c 1, and -ft is -f -t.
+// separated splits short options that are written together, as shells do: -c1 is -c 1, and -ft is -f -t.
 func separated(f *flag.FlagSet, args []string) []string {
 	var out []string
 	for i, arg := range args {

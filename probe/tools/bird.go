@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// BIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
+// BIRD queries the routing daemon. Every session is restricted, so BIRD itself rejects changes.
 var BIRD = &probe.Tool{
 	Name: "bird", Usage: "[-6] show WHAT...", Short: "query BIRD (read-only)",
 	Doc: `Sends a command to BIRD's control socket, after "restrict". From then on BIRD refuses every
@@ -26,13 +26,13 @@ Fails when BIRD rejects the command, or the named object does not exist.`,
 	Check: check(ParseBIRD),
 }
 
-// BIRDArgs are the arguments of bird.
+// BIRDArgs holds the arguments of bird.
 type BIRDArgs struct {
 	Socket  string // as seen on the node
 	Command string
 }
 
-// ParseBIRD reads the arguments of bird.
+// ParseBIRD parses the arguments of bird.
 func ParseBIRD(args []string) (*BIRDArgs, error) {
 	a := &BIRDArgs{Socket: "/run/calico/bird.ctl"}
 	if len(args) > 0 && args[0] == "-6" {
@@ -48,8 +48,8 @@ func ParseBIRD(args []string) (*BIRDArgs, error) {
 	return a, nil
 }
 
-// quoted puts name patterns into quotation marks, which BIRD requires and the prompt has removed. Only protocols are
-// found by pattern; elsewhere a star is a BIRD operator.
+// quoted puts name patterns in quotation marks. BIRD requires them, but the prompt has removed them. Only protocols
+// can be found by a pattern. Elsewhere, a star is a BIRD operator.
 func quoted(words []string) []string {
 	out := slices.Clone(words)
 	for i, w := range out {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/capture"
 )
 
-// Capture shows packets of the node.
+// Capture shows the node's packets.
 var Capture = &probe.Tool{
 	Name:  "capture",
 	Usage: "[--own] [-i INTERFACE] [-p PROTOCOL] [--seconds N] [--packets N] HOST | HOST:PORT | :PORT",
@@ -62,18 +62,19 @@ at once, and with --payload each whole packet.`,
 	},
 }
 
-// CaptureArgs are the arguments of capture.
+// CaptureArgs holds the arguments of capture.
 type CaptureArgs struct {
 	capture.Options
 	Limit time.Duration
 	Own   bool
-	Host  string     // as typed, "" = none
-	Addr  netip.Addr // of Host, when that is an address
-	// Frames selects the format for a capture.Reader instead of text. Only the client sets it.
+	Host  string     // as the user typed it, "" = none
+	Addr  netip.Addr // the address in Host, if Host is an address
+	// If Frames is set, the output is in the format for a capture.Reader instead of text. Only the client sets it.
 	Frames bool
 }
 
-// ParseCapture reads the arguments of capture, and the options that the client adds: --frames and --payload.
+// ParseCapture parses the arguments of capture. It also parses the options that the client adds:
+// --frames and --payload.
 func ParseCapture(args []string) (*CaptureArgs, error) {
 	c := &CaptureArgs{}
 	f := options("capture")
@@ -119,10 +120,10 @@ func ParseCapture(args []string) (*CaptureArgs, error) {
 	return c, nil
 }
 
-// FactDropped is how many packets a capture lacks because the kernel had no room for them.
+// FactDropped is the number of packets that a capture lacks because the kernel had no space for them.
 const FactDropped probe.Fact = "dropped_packets"
 
-// parseHost reads HOST, HOST:PORT or :PORT.
+// parseHost parses HOST, HOST:PORT or :PORT.
 func (c *CaptureArgs) parseHost(text string) error {
 	c.Host = text
 	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))

@@ -28,15 +28,15 @@ Fails when no socket matches.`,
 	Check: check(ParseConns),
 }
 
-// ConnsArgs are the arguments of conns.
+// ConnsArgs holds the arguments of conns.
 type ConnsArgs struct {
 	Connected bool       // list connections instead of listening sockets
-	With      string     // the port or address as typed, "" = all
-	Port      uint16     // of either end, if there is no Addr
-	Addr      netip.Addr // of either end
+	With      string     // the port or address as the user typed it, "" = all
+	Port      uint16     // port at either end, if there is no Addr
+	Addr      netip.Addr // address at either end
 }
 
-// ParseConns reads the arguments of conns.
+// ParseConns parses the arguments of conns.
 func ParseConns(args []string) (*ConnsArgs, error) {
 	c := &ConnsArgs{}
 	f := options("conns")

@@ -45,19 +45,19 @@ certificate that is not valid now).`,
 	Check: check(ParseDial),
 }
 
-// DialArgs are the arguments of dial.
+// DialArgs holds the arguments of dial.
 type DialArgs struct {
 	Host     string
 	Port     uint16
-	Addr     netip.Addr // of Host, when that is an address
-	Socket   string     // a path, "" = the network
+	Addr     netip.Addr // the address in Host, if Host is an address
+	Socket   string     // a path, "" = use the network
 	UDP, TLS bool
-	SNI      string // the path of --http, "" = no request
-	Page     string // the path of --http, "" = none is fetched
+	SNI      string // the server name to send in TLS, "" = no --sni
+	Page     string // the path from --http, "" = do not fetch a page
 	Wait     time.Duration
 }
 
-// ParseDial reads the arguments of dial.
+// ParseDial parses the arguments of dial.
 func ParseDial(args []string) (*DialArgs, error) {
 	d := &DialArgs{}
 	f := options("dial")

@@ -40,26 +40,26 @@ resolve it (SERVFAIL) or no server answers.`,
 	Check: check(ParseDNS),
 }
 
-// DNSArgs are the arguments of dns.
+// DNSArgs holds the arguments of dns.
 type DNSArgs struct {
-	Name        string         // as typed
+	Name        string         // as the user typed it
 	Reverse     string         // an address to look up instead, "" = none
 	Type        string         // in capitals, "" = A and AAAA
-	Server      netip.AddrPort // invalid = the node's own
+	Server      netip.AddrPort // invalid = the node's own servers
 	TCP, Search bool
-	Namespace   string // "" = not as a pod of one
+	Namespace   string // "" = do not resolve the name as a pod
 	Wait        time.Duration
 }
 
-// types are the record types that can be queried (IANA's registry of DNS parameters). AXFR and IXFR are missing because
-// they return whole zones.
+// types lists the record types that can be queried (IANA's registry of DNS parameters). AXFR and IXFR are missing,
+// because they return whole zones.
 var types = strings.Fields(`
 	A AAAA AFSDB AMTRELAY ANY APL ATMA AVC CAA CDNSKEY CDS CERT CNAME CSYNC DHCID DLV DNAME DNSKEY DS EID EUI48
 	EUI64 GID GPOS HINFO HIP HTTPS IPSECKEY ISDN KEY KX L32 L64 LOC LP MAILA MAILB MB MD MF MG MINFO MR MX NAPTR
 	NID NIMLOC NINFO NS NSAP-PTR NSEC NSEC3 NSEC3PARAM NULL NXNAME NXT OPENPGPKEY OPT PTR PX RESINFO RKEY RP
 	RRSIG RT SIG SMIMEA SOA SPF SRV SSHFP SVCB TA TALINK TKEY TLSA TSIG TXT UID UINFO UNSPEC URI X25 ZONEMD`)
 
-// ParseDNS reads the arguments of dns.
+// ParseDNS parses the arguments of dns.
 func ParseDNS(args []string) (*DNSArgs, error) {
 	l := &DNSArgs{}
 	f := options("dns")
@@ -111,7 +111,7 @@ func ParseDNS(args []string) (*DNSArgs, error) {
 	return l, nil
 }
 
-// parseServer reads an address with an optional port.
+// parseServer parses an address with an optional port.
 func parseServer(text string) (netip.AddrPort, error) {
 	if at, err := netip.ParseAddrPort(text); err == nil && at.Port() != 0 {
 		return at, nil

@@ -52,16 +52,16 @@ cannot see a rule without a counter, and cannot name the place of a loss beyond 
 	Check: check(ParseDrops),
 }
 
-// DropsArgs are the arguments of drops.
+// DropsArgs holds the arguments of drops.
 type DropsArgs struct {
 	Watch time.Duration
 	Host  string     // a name, "" = an address was given, or nothing is sent
-	Addr  netip.Addr // invalid = nothing is sent, or a name that is not resolved yet
+	Addr  netip.Addr // invalid = nothing is sent, or the name is not resolved yet
 	Port  uint16
 	Trace bool
 }
 
-// ParseDrops reads the arguments of drops.
+// ParseDrops parses the arguments of drops.
 func ParseDrops(args []string) (*DropsArgs, error) {
 	d := &DropsArgs{}
 	f := options("drops")
@@ -110,7 +110,7 @@ func (d *DropsArgs) aim(text string) error {
 	return nil
 }
 
-// Traces reports whether a call loads programs into the kernel, for which a probe needs more rights.
+// Traces reports whether a call loads programs into the kernel. The probe then needs more rights.
 func Traces(c probe.Call) bool {
 	if c.Tool != Drops.Name {
 		return false
@@ -119,13 +119,13 @@ func Traces(c probe.Call) bool {
 	return err == nil && d.Trace
 }
 
-// TraceCapabilities returns the capabilities that a probe needs for such a call, without CAP_.
+// TraceCapabilities returns the capabilities, without CAP_, that a probe needs for such a call.
 func TraceCapabilities(c probe.Call) []string {
-	// BPF and PERFMON load the programs, NET_RAW sends pings, NET_ADMIN reads the rules' counters, and SYS_PTRACE
-	// names other network namespaces by their processes.
+	// BPF and PERFMON are needed to load the programs, NET_RAW to send pings, and NET_ADMIN to read the rules'
+	// counters. SYS_PTRACE is needed to name other network namespaces by their processes.
 	needs := []string{"BPF", "NET_ADMIN", "NET_RAW", "PERFMON", "SYS_PTRACE"}
 	if c.From != nil {
-		needs = append(needs, "SYS_ADMIN") // to enter a pod's
+		needs = append(needs, "SYS_ADMIN") // to enter a pod's network namespace
 	}
 	return needs
 }

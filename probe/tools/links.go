@@ -35,7 +35,7 @@ answer to a request; permanent = added by hand or by Felix.
 	Check: check(ParseNeigh),
 }
 
-// ParseLinks reads the argument of links, the beginning of interface names; "" = all.
+// ParseLinks parses the argument of links. The argument is the beginning of interface names, "" = all.
 func ParseLinks(args []string) (begins string, err error) {
 	if len(args) > 1 {
 		return "", errors.New("links takes the beginning of one name: links cali")
@@ -47,16 +47,16 @@ func ParseLinks(args []string) (begins string, err error) {
 	return begins, nil
 }
 
-// NeighArgs are the arguments of neigh: one of these, or none.
+// NeighArgs holds the arguments of neigh. At most one of them is set.
 type NeighArgs struct {
 	Addr          netip.Addr
 	Device, State string
 }
 
-// states are those of a neighbour in the kernel's table.
+// states lists the states of a neighbour in the kernel's table.
 var states = strings.Fields("incomplete reachable stale delay probe failed noarp permanent")
 
-// ParseNeigh reads the arguments of neigh.
+// ParseNeigh parses the arguments of neigh.
 func ParseNeigh(args []string) (*NeighArgs, error) {
 	n := &NeighArgs{}
 	var err error

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Logs prints what a container wrote.
+// Logs prints the output of a container.
 var Logs = &probe.Tool{
 	Name: "logs", Usage: "[-f] [-n LINES] [--since TIME] [-t] [-p | --previous] [POD/]CONTAINER",
 	Short: "a container's log, through its runtime",
@@ -33,7 +33,7 @@ It lists files that the kubelet has compressed, but does not read them.`,
 	Endless: func(args []string) bool { l, err := ParseLogs(args); return err == nil && l.Follow },
 }
 
-// LogsArgs are the arguments of logs.
+// LogsArgs holds the arguments of logs.
 type LogsArgs struct {
 	Name                  string
 	Lines                 int
@@ -41,10 +41,10 @@ type LogsArgs struct {
 	Since                 time.Duration // 0 = unlimited
 }
 
-// maxLines is the maximum number of log lines.
+// maxLines is the maximum number of log lines to print.
 const maxLines = 100_000
 
-// ParseLogs reads the arguments of logs.
+// ParseLogs parses the arguments of logs.
 func ParseLogs(args []string) (*LogsArgs, error) {
 	l := &LogsArgs{}
 	f := options("logs")

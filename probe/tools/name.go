@@ -2,12 +2,12 @@ package tools
 
 import "strings"
 
-// isName reports whether text can be a host name.
+// isName reports whether a text can be a host name.
 func isName(text string) bool { return isDomainName(text) && !strings.ContainsAny(text, " /:@") }
 
-// isDomainName reports whether text is a valid DNS name (RFC 1035, 2.3.4 and 5.1): labels of 1 to 63 bytes, in which
-// \. and \046 are one byte. Its limit is that of the DNS library, which counts one byte for each label, but none for
-// the root.
+// isDomainName reports whether a text is a valid DNS name (RFC 1035, 2.3.4 and 5.1). It consists of labels of 1 to
+// 63 bytes, in which \. and \046 count as one byte. The length limit is that of the DNS library, which counts one
+// byte for each label but none for the root.
 func isDomainName(text string) bool {
 	const maxLabel, maxName = 63, 256
 	label, name := 0, 0
@@ -25,13 +25,13 @@ func isDomainName(text string) bool {
 		}
 		label, name = 0, name+1+label
 	}
-	if label > 0 { // no trailing dot
+	if label > 0 { // there is no trailing dot
 		name += 1 + label
 	}
 	return name > 0 && label <= maxLabel && name <= maxName
 }
 
-// escaped returns how many bytes of text encode the first byte of a name.
+// escaped returns the number of bytes of text that encode the first byte of a name.
 func escaped(text string) int {
 	switch {
 	case text[0] != '\\':

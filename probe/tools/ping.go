@@ -36,16 +36,16 @@ Fails when no reply arrives.`,
 	Endless: func(args []string) bool { p, err := ParsePing(args); return err == nil && p.Count == 0 },
 }
 
-// PingArgs are the arguments of ping.
+// PingArgs holds the arguments of ping.
 type PingArgs struct {
 	Host        string     // a name to resolve, "" = an address was given
 	Addr        netip.Addr // invalid until the name is resolved
-	Count       int        // 0 = until it is stopped
-	Size        int        // of the whole packet, 0 = the usual one
+	Count       int        // 0 = send until the user stops it
+	Size        int        // size of the whole packet, 0 = the usual size
 	Every, Wait time.Duration
 }
 
-// ParsePing reads the arguments of ping.
+// ParsePing parses the arguments of ping.
 func ParsePing(args []string) (*PingArgs, error) {
 	p := &PingArgs{}
 	f := options("ping")
@@ -82,8 +82,8 @@ func ParsePing(args []string) (*PingArgs, error) {
 	return p, nil
 }
 
-// Fits rejects a size that is too small for the headers and the eight bytes that identify a reply. The family of a
-// name is not known yet, so the minimum of IPv4 applies.
+// Fits rejects a size that is too small for the headers and for the eight bytes that identify a reply. If the
+// target is a name, its address family is not known yet. Fits then applies the IPv4 minimum.
 func (p PingArgs) Fits() error {
 	least := 36
 	if p.Addr.Is6() {

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// PS lists what the container runtime has.
+// PS lists containers, pods and images that the container runtime reports.
 var PS = &probe.Tool{
 	Name: "ps", Usage: "[-a] [pods | images] [WORD]", Short: "containers, pods and images of the node, by its runtime",
 	Doc: `Queries the container runtime on its socket, as the kubelet does. Works without the API
@@ -28,14 +28,14 @@ the exit code in time.`,
 	Check: check(ParsePS),
 }
 
-// PSArgs are the arguments of ps.
+// PSArgs holds the arguments of ps.
 type PSArgs struct {
 	All  bool
 	What string // "pods", "images", "" = containers
 	Word string // "" = any
 }
 
-// ParsePS reads the arguments of ps.
+// ParsePS parses the arguments of ps.
 func ParsePS(args []string) (*PSArgs, error) {
 	p := &PSArgs{}
 	f := options("ps")

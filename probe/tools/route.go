@@ -37,29 +37,29 @@ prohibit).`,
 	Check: check(ParseRoute),
 }
 
-// RouteArgs are the arguments of route.
+// RouteArgs holds the arguments of route.
 type RouteArgs struct {
 	Get  *RouteGet // nil = show routes
 	Show RouteShow
 }
 
-// RouteGet are the arguments of 'route get'.
+// RouteGet holds the arguments of 'route get'.
 type RouteGet struct {
 	To, From netip.Addr
 	In       string
 }
 
-// RouteShow are the arguments of 'route show'.
+// RouteShow holds the arguments of 'route show'.
 type RouteShow struct {
-	Default bool         // default routes only, of both families
+	Default bool         // only default routes, of both families
 	Within  netip.Prefix // invalid = all
 	Having  netip.Addr   // invalid = all
 	Device  string       // "" = all
-	Proto   string       // one of protocols or a number, "" = all
-	Table   string       // one of tables, "all" or a number
+	Proto   string       // one of the protocols or a number, "" = all
+	Table   string       // one of the tables, "all" or a number
 }
 
-// The kernel's names of route protocols and tables.
+// The kernel's names for route protocols and tables.
 var (
 	protocols = strings.Fields(`
 		unspec redirect kernel boot static gated ra mrt zebra bird dnrouted xorp ntk dhcp mrouted keepalived
@@ -67,7 +67,7 @@ var (
 	tables = []string{"main", "local", "default"}
 )
 
-// ParseRoute reads the arguments of route.
+// ParseRoute parses the arguments of route.
 func ParseRoute(args []string) (*RouteArgs, error) {
 	if len(args) > 0 && args[0] == "get" {
 		g, err := parseGet(args[1:])

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Sh starts a shell on the node. It is the only tool with which a user can change the node.
+// Sh starts a shell on the node. It is the only tool that lets a user change the node.
 var Sh = &probe.Tool{
 	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
 	Doc: `Starts root's shell in the node's own file system, on your terminal. What you type there is
@@ -37,24 +37,24 @@ unchanged.
 // FactExit is the exit code of a shell or a command.
 const FactExit probe.Fact = "exit_code"
 
-// Why the node's own shell is not available. Another shell may still be.
+// Why the node's own shell is not available. Another shell may still be available.
 const (
-	ReasonNoShell = "no-shell" // the node has none
-	ReasonNoRoot  = "no-root"  // its root directory is not visible, or cannot become the shell's root
+	ReasonNoShell = "no-shell" // the node has no shell
+	ReasonNoRoot  = "no-root"  // the node's root directory is not visible, or cannot become the shell's root
 )
 
-// ShArgs select the shell.
+// ShArgs holds the options that select the shell.
 type ShArgs struct {
-	Own     bool     // the shell of the probe's own image
-	Quiet   bool     // print no introduction
-	Term    string   // the kind of terminal
+	Own     bool     // use the shell of the probe's own image
+	Quiet   bool     // do not print an introduction
+	Term    string   // the type of the terminal
 	Command []string // arguments after the shell's own name; none = an interactive shell
 }
 
 // terminals matches the name of a terminal type in terminfo.
 var terminals = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
-// ParseSh reads what the user types, and --term TERM and --quiet, which the client adds.
+// ParseSh parses what the user types. It also parses --term TERM and --quiet, which the client adds.
 func ParseSh(args []string) (*ShArgs, error) {
 	s := &ShArgs{Term: "dumb"}
 	for ; len(args) > 0; args = args[1:] {

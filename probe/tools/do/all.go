@@ -1,15 +1,15 @@
-// Package do runs the tools of package tools on the node, one file per tool. Its entry point is All, which joins each
-// tool with its function.
+// Package do runs the tools of package tools on the node, with one file for each tool. Its entry point is All, which
+// combines each tool with its function.
 //
-// A tool's function receives the job and the arguments, writes text to the job as it runs, honours its context, and
-// returns a result:
+// A tool's function receives the job and the arguments. It writes text to the job while it runs, stops when its
+// context ends, and returns a result:
 //
 //	func uptime(ctx context.Context, j *probe.Job, a *tools.UptimeArgs) probe.Result {
 //		j.Say("up for %v", up)
 //		return probe.Found(probe.OK, "up for %v", up)
 //	}
 //
-// It parses no arguments and prints no help: that is package tools, which the client links too.
+// Package do does not parse arguments or print help. Package tools does that, and the client also links it.
 package do
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// All returns every tool with the function that runs it, in the order of tools.All.
+// All returns every tool and the function that runs it, in the order of tools.All.
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		by(tools.Ping, tools.ParsePing, ping),
@@ -38,8 +38,8 @@ func All() []*probe.Tool {
 	}
 }
 
-// by joins a tool with the function that runs it with the parsed arguments. Inlined, the probe would have a copy of it
-// for each tool.
+// by combines a tool with the function that runs it with parsed arguments. If by were inlined, the probe would contain
+// a copy of it for each tool.
 //
 //go:noinline
 func by[A any](t *probe.Tool, parse func([]string) (A, error),

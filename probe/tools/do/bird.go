@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// The maximum time and length of an answer: 100,000 routes take seconds on the node and as many lines, but the
-// connection to the user may be slow.
+// The maximum time and length of an answer. On the node, 100,000 routes take seconds and the same number of
+// lines, but the user's connection may be slow.
 const (
 	birdLimit = time.Minute
 	maxBIRD   = 200_000
@@ -25,12 +25,12 @@ type birdQuery struct {
 	limit time.Duration
 }
 
-// askBIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
+// askBIRD queries the routing daemon. Every session is restricted, so BIRD itself rejects changes.
 func askBIRD(ctx context.Context, j *probe.Job, a *tools.BIRDArgs) probe.Result {
 	return birdQuery{*a, birdLimit}.run(ctx, j)
 }
 
-// errEnough ends an answer that is too long.
+// errEnough stops an answer that is too long.
 var errEnough = errors.New("enough")
 
 func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
@@ -48,7 +48,7 @@ func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
 	many, flush := buffered(j)
 	lines := 0
 	err = conn.Each(a.Command, func(l bird.Line) error {
-		if l.Code == 0 && l.Text == "" { // the end of the answer
+		if l.Code == 0 && l.Text == "" { // the answer is complete
 			return nil
 		}
 		if lines == maxBIRD {
@@ -58,7 +58,7 @@ func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
 		many.Say("%s", l.Text)
 		return nil
 	})
-	_ = flush() // a session that is gone ends the tool
+	_ = flush() // if the session is gone, the tool stops
 	var refused *bird.RefusedError
 	switch {
 	case errors.Is(err, errEnough):
@@ -81,7 +81,7 @@ func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
 	return probe.Found(probe.OK, "%s", several(lines, "line"))
 }
 
-// silent explains why a BIRD did not answer.
+// silent explains why a BIRD daemon did not answer.
 func (a birdQuery) silent(ctx context.Context, err error) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result

@@ -13,15 +13,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// capturing are the arguments of capture.
+// capturing holds the arguments of capture.
 type capturing tools.CaptureArgs
 
-// capturePackets shows packets of the node.
+// capturePackets shows the node's packets.
 func capturePackets(ctx context.Context, j *probe.Job, a *tools.CaptureArgs) probe.Result {
 	return capturing(*a).run(ctx, j)
 }
 
-// findHosts finds the addresses of the host; false = it has none, and the result has the reason.
+// findHosts finds the host's addresses. If it returns false, there are none, and the result contains the reason.
 func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, bool) {
 	switch {
 	case c.Host == "":
@@ -43,7 +43,7 @@ func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, 
 	if c.Own {
 		c.Hosts = c.Hosts[:1]
 		c.Addr = c.Hosts[0]
-		// A neighbour that does not answer explains why no packet leaves.
+		// If a neighbour does not answer, that explains why no packet leaves.
 		if roleOf, _, err := kernel.RouteOf(kernel.Packet{To: c.Addr}); err == nil && len(roleOf.Hops) == 1 &&
 			roleOf.Hops[0].Gateway.IsValid() {
 			c.Hosts = append(c.Hosts, roleOf.Hops[0].Gateway)
@@ -59,7 +59,7 @@ func (c *capturing) say(j *probe.Job, format string, args ...any) {
 	}
 }
 
-// settling is how long packets may still be in transit after everything is answered.
+// settling is the time for which packets may still be in transit after everything has been answered.
 const settling = 300 * time.Millisecond
 
 func (c capturing) run(ctx context.Context, j *probe.Job) probe.Result {
@@ -93,13 +93,13 @@ func (c capturing) run(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Failed(err)
 	}
 	r := c.outcome(seen, answer)
-	if r.Status == probe.OK { // otherwise the caller reports it
+	if r.Status == probe.OK { // otherwise, the caller reports it
 		c.say(j, "%s", r.Saw)
 	}
 	return r
 }
 
-// shower returns the function that shows packets: as text, or for a capture.Reader.
+// shower returns the function that shows packets, either as text or for a capture.Reader.
 func (c capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.Packet) error, error) {
 	if c.Frames {
 		w, err := capture.NewWriter(j.Out, socket.VXLAN())
@@ -114,8 +114,8 @@ func (c capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.P
 	}, nil
 }
 
-// read shows packets until ctx ends or the limit is reached. It reads them while it shows earlier ones, because the
-// kernel does not wait.
+// read shows packets until ctx ends or it reaches the limit. It reads packets while it shows earlier ones, because
+// the kernel does not wait.
 func (c capturing) read(ctx context.Context, socket *capture.Capture, show func(capture.Packet) error) (*tally, error) {
 	var failed, uncounted error
 	var dropped int

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// connecting is how long a connection may take. The first segment is sent again after one second.
+// connecting is the maximum time that a connection may take to open. The first segment is sent again after one second.
 const connecting = 3 * time.Second
 
-// send sends the marked packets and returns the outcome, or "" if it was stopped.
+// send sends the marked packets. It returns the outcome, or "" if it was stopped.
 func (c capturing) send(ctx context.Context) probe.Result {
 	if c.Port != 0 {
 		return c.connect(ctx)
@@ -63,15 +63,16 @@ func (c capturing) connect(ctx context.Context) probe.Result {
 	return probe.Failed(err)
 }
 
-// tally counts the packets seen at each place.
+// tally counts the packets that were seen at each place.
 type tally struct {
 	all, discovery int
 	places         []place
-	dropped        int    // the kernel had no room for them
-	ended          string // why it ended early
+	dropped        int    // packets for which the kernel had no space
+	ended          string // the reason why it ended early
 }
 
-// place is an interface. Places are ordered by when packets were first seen there: a path through the node.
+// place is an interface. Places are ordered by the time when packets were first seen there, which
+// shows the path through the node.
 type place struct {
 	name    string
 	in, out int
@@ -129,7 +130,8 @@ func (t *tally) aside() string {
 	return out
 }
 
-// outcome is the result. If the kernel had no room for packets, it does not claim that none were seen.
+// outcome returns the result. If the kernel had no space for some packets, the result does not
+// claim that no packets were seen.
 func (c capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	where, ours := t.String(), t.all-t.discovery
 	on := "on any interface"

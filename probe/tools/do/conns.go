@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// ownersLimit bounds the search for the processes of sockets.
+// ownersLimit is the time limit for finding the processes that own sockets.
 const ownersLimit = 5 * time.Second
 
 // listedSocket reports whether the arguments select a socket.
@@ -27,7 +27,7 @@ func listedSocket(c *tools.ConnsArgs, s kernel.Socket) bool {
 	return s.Near.Port() == c.Port || s.Far.Port() == c.Port
 }
 
-// socketHas reports whether a socket has an address.
+// socketHas reports whether a socket has the given address at either end.
 func socketHas(s kernel.Socket, a netip.Addr, listens bool) bool {
 	everywhere := listens && s.Near.Addr().IsUnspecified() && (s.Near.Addr().Is6() || a.Is4())
 	return s.Near.Addr() == a || s.Far.Addr() == a || everywhere

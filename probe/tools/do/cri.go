@@ -15,16 +15,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// runtimeLimit bounds one query to the container runtime.
+// runtimeLimit is the time limit for one query to the container runtime.
 const runtimeLimit = 5 * time.Second
 
-// runtime is the node's container runtime, queried as the kubelet does.
+// runtime is the node's container runtime. It is queried in the same way as by the kubelet.
 type runtime struct {
 	conn   *grpc.ClientConn
 	socket string
 }
 
-// container is a container of the node.
+// container is a container on the node.
 type container struct {
 	id, sandbox, namespace, pod, name, image string
 	state                                    cri.ContainerState
@@ -42,12 +42,13 @@ func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.
 	return f(one, in)
 }
 
-// silent explains a failed query to the runtime.
+// silent explains why a query to the runtime failed.
 func (r runtime) silent(ctx context.Context, err error) probe.Result {
 	return reach.RuntimeSilent(ctx, err, r.socket, runtimeLimit)
 }
 
-// containers lists all containers, including exited ones, by pod and name, the newest of each first.
+// containers lists all containers, including those that have exited. It sorts them by pod and name,
+// with the newest attempt first.
 func (r runtime) containers(ctx context.Context) ([]container, error) {
 	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ListContainers, &cri.ListContainersRequest{})
 	if err != nil {
@@ -70,7 +71,7 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 	return out, nil
 }
 
-// status returns the runtime's status of one container.
+// status returns the status that the runtime reports for one container.
 func (r runtime) status(ctx context.Context, id string) (*cri.ContainerStatus, error) {
 	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ContainerStatus,
 		&cri.ContainerStatusRequest{ContainerId: id})
@@ -89,7 +90,7 @@ func ended(s *cri.ContainerStatus, now time.Time) string {
 	return out
 }
 
-// stateName shortens the runtime's name of a state.
+// stateName returns a short form of the runtime's name for a state.
 func stateName(s cri.ContainerState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "CONTAINER_"))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// dialling are the arguments of dial.
+// dialling holds the arguments of dial.
 type dialling tools.DialArgs
 
 // dial opens a connection.
@@ -29,7 +29,7 @@ func dial(ctx context.Context, j *probe.Job, a *tools.DialArgs) probe.Result {
 	return dialling(*a).network(ctx, j)
 }
 
-// unix dials a socket of the node.
+// unix dials a socket on the node.
 func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
@@ -62,7 +62,7 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	return probe.Found(probe.Unknown, "%s: %v", d.Socket, err).With(probe.FactReason, reason)
 }
 
-// network connects to the addresses of a host in turn, until one accepts.
+// network connects to a host's addresses in turn, until one of them accepts.
 func (d dialling) network(ctx context.Context, j *probe.Job) probe.Result {
 	addrs := []netip.Addr{d.Addr}
 	if !d.Addr.IsValid() {
@@ -123,7 +123,7 @@ func (d dialling) stream(ctx context.Context, j *probe.Job, to netip.AddrPort) p
 	return got
 }
 
-// shake does a TLS handshake without a client certificate.
+// shake performs a TLS handshake without a client certificate.
 func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
@@ -173,7 +173,7 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 	return r.With(probe.FactReason, reason)
 }
 
-// describe prints a certificate of a chain.
+// describe prints one certificate from a chain.
 func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 	j.Say("certificate %d", i+1)
 	j.Say("  subject  %s", c.Subject.String())
@@ -196,7 +196,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 		state)
 }
 
-// invalid explains why a certificate is not valid at a time, "" if it is.
+// invalid explains why a certificate is not valid at the given time. It returns "" if the certificate is valid.
 func invalid(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore):

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
-// How much of a page is shown.
+// The maximum amount of a page that is shown.
 const (
 	maxLines = 40
 	maxWidth = 300
@@ -61,9 +61,9 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.Page)
 }
 
-// metadata are the addresses at which clouds give any program on a machine its credentials, and the token for joining
-// its cluster: link-local ones (AWS, Azure, GCP, OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud,
-// Azure's wire server, Scaleway by IPv6.
+// metadata lists the addresses at which clouds give any program on a machine the machine's credentials and the token
+// for joining its cluster. They are the link-local addresses (AWS, Azure, GCP, OpenStack and most others), AWS over
+// IPv6, GCP over IPv6, Alibaba Cloud, Azure's wire server, and Scaleway over IPv6.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
 	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
@@ -71,7 +71,7 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
-// mayReturnSecrets reports whether the answers of an address must not be shown.
+// mayReturnSecrets reports whether answers from an address must not be shown.
 func mayReturnSecrets(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(append(embedded(a), a), func(a netip.Addr) bool {
@@ -79,10 +79,10 @@ func mayReturnSecrets(a netip.Addr) bool {
 	})
 }
 
-// embedded returns the IPv4 addresses to which a packet for an IPv6 address may be forwarded: through NAT64 with the
-// well-known prefix or the one for local use (RFC 6052, RFC 8215), through a NAT64 with its own prefix, of any length
-// in RFC 6052, through 6to4 (RFC 3056), and in the deprecated IPv4-compatible form (RFC 4291, 2.5.5.1). An own prefix
-// is recognised only by its form, so a few unrelated addresses match too.
+// embedded returns the IPv4 addresses to which a packet for an IPv6 address may be forwarded. It covers NAT64 with
+// the well-known prefix or the prefix for local use (RFC 6052, RFC 8215), NAT64 with a custom prefix of any length in
+// RFC 6052, 6to4 (RFC 3056), and the deprecated IPv4-compatible form (RFC 4291, 2.5.5.1). A custom prefix is
+// recognised only by its form, so a few unrelated addresses also match.
 func embedded(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
@@ -100,7 +100,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	return out
 }
 
-// printPage prints what may be shown of a server's answer.
+// printPage prints the parts of a server's answer that may be shown.
 func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
 	if !mayReturnSecrets(of) {
 		printHeader(j, page.Header)
@@ -136,10 +136,10 @@ func printBody(j *probe.Job, body []byte) {
 	}
 }
 
-// secretHeaders are the headers whose values must not be shown.
+// secretHeaders lists the headers whose values must not be shown.
 var secretHeaders = []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "X-Auth-Token", "X-Api-Key"}
 
-// printHeader prints the sorted headers.
+// printHeader prints the headers in sorted order.
 func printHeader(j *probe.Job, h http.Header) {
 	const maxHeaders = 40
 	keys := slices.Sorted(maps.Keys(h))

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// portDNS is the port of name servers.
+// portDNS is the port on which name servers listen.
 const portDNS = 53
 
 // lookup is the query.
@@ -46,7 +46,7 @@ func lookUp(ctx context.Context, j *probe.Job, a *tools.DNSArgs) probe.Result {
 	return l.run(ctx, j)
 }
 
-// run queries one name after another, and each type.
+// run queries one name after another, each with all types.
 func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	names, servers := []string{l.name}, []netip.AddrPort{l.Server}
 	if !l.Server.IsValid() || l.Search {
@@ -75,7 +75,7 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 		last = nil
 		silent := false
 		for _, record := range l.types {
-			if !silent { // a silent server will not answer the next type either
+			if !silent { // a server that did not answer will not answer for the next type either
 				last = append(last, l.ask(ctx, j, name, record, servers))
 				silent = last[len(last)-1].err != nil
 			}
@@ -92,13 +92,13 @@ type replied struct {
 	name, record string
 	server       netip.AddrPort
 	rcode        int
-	records      int // of the requested type
+	records      int // records of the requested type
 	first        string
 	took         time.Duration
 	err          error // no server answered
 }
 
-// ask queries one server after another until one answers, and prints the answer.
+// ask queries the servers in turn until one answers, and prints the answer.
 func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint16, servers []netip.AddrPort) replied {
 	r := replied{name: name, record: dns.TypeToString[record]}
 	for _, r.server = range servers {
@@ -121,8 +121,8 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 	return r
 }
 
-// exchange sends a query: twice over UDP, because a single lost packet means nothing, and over TCP if the answer is
-// truncated.
+// exchange sends a query. Over UDP, it sends the query twice, because a single lost packet means nothing. If the
+// answer is truncated, it uses TCP.
 func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool,
 	wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
 	network, tries := "UDP", 2
@@ -179,10 +179,10 @@ func flagsOf(m *dns.Msg) string {
 	return strings.Join(out, " ")
 }
 
-// maxRecords bounds the printed records of one answer.
+// maxRecords is the maximum number of records to print for one answer.
 const maxRecords = 200
 
-// printRecords prints the records of an answer, and counts those of the requested type.
+// printRecords prints an answer's records, and counts those of the requested type.
 func printRecords(j *probe.Job, m *dns.Msg, record uint16) (matching int, first string) {
 	left := maxRecords
 	for _, part := range []struct {
@@ -209,14 +209,14 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (matching int, first 
 	return matching, first
 }
 
-// rcodeText explains the usual DNS failures, as the end of a sentence.
+// rcodeText explains the usual DNS failures in words that end a sentence.
 var rcodeText = map[int]string{
 	dns.RcodeNameError:     ": no such name",
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
-// conclude judges the answers about the last queried name.
+// conclude evaluates the answers about the name that was queried last.
 func conclude(ctx context.Context, all []replied) probe.Result {
 	for _, r := range all {
 		if r.records > 0 {
@@ -235,7 +235,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 	for i, r := range all {
 		types[i] = r.record
 	}
-	for _, r := range all { // an answer outranks another server's silence
+	for _, r := range all { // an answer takes precedence over another server's silence
 		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
 				rcodeText[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
@@ -250,7 +250,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		strings.Join(types, " or "))
 }
 
-// noReply is the result of an unanswered query.
+// noReply returns the result for a query that got no answer.
 func noReply(r replied) probe.Result {
 	reason := probe.Reason(r.err)
 	status := probe.Fail

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// dropping are the arguments of drops.
+// dropping holds the arguments of drops.
 type dropping tools.DropsArgs
 
 // findDrops finds where packets are lost.
@@ -53,7 +53,7 @@ func findDrops(ctx context.Context, j *probe.Job, a *tools.DropsArgs) probe.Resu
 	return worst
 }
 
-// oneOfEach returns the first address of each family.
+// oneOfEach returns the first address in each family.
 func oneOfEach(addrs []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addrs {
@@ -64,7 +64,7 @@ func oneOfEach(addrs []netip.Addr) []netip.Addr {
 	return out
 }
 
-// one tests one address.
+// one tests a single address.
 func (d dropping) one(ctx context.Context, j *probe.Job, from drops.Space, count []drops.Space,
 	to netip.Addr) probe.Result {
 	if d.Trace {
@@ -73,14 +73,15 @@ func (d dropping) one(ctx context.Context, j *probe.Job, from drops.Space, count
 	return d.search(ctx, j, from, count, to)
 }
 
-// thePod is the name of the pod's namespace in which this program was started.
+// thePod is the name of the pod in whose namespace this program was started.
 const thePod = "the pod"
 
-// spaces returns where this program sends from, and where it counts: inside a pod, also on the node.
+// spaces returns the namespace from which this program sends, and the namespaces in which it
+// counts. If the program runs inside a pod, it also counts on the node.
 func spaces(h *probe.Host) (from drops.Space, count []drops.Space, done func()) {
 	own := drops.Space{Name: drops.Node, Host: h}
 	outside, err := netns.OfProcess(h, os.Getppid())
-	if err != nil { // it may run in a pod, or not
+	if err != nil { // it may or may not run in a pod
 		own.Name = "this network namespace"
 	}
 	if outside == nil {
@@ -99,11 +100,11 @@ func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, co
 		q.Pod = roleOf.Source
 	}
 	view, err := netns.Entry{Host: j.Host}.View(probe.Target{Addr: to})
-	if err == nil && roleOf.Type != kernel.Local { // otherwise the address belongs to this namespace
+	if err == nil && roleOf.Type != kernel.Local { // otherwise, the address belongs to this namespace
 		defer view.Close()
 		q.Count = append(slices.Clone(q.Count), drops.Space{Name: "the pod " + to.String(), Host: j.Host, View: view})
 	}
-	// Find out whether the neighbour answers before packets are counted.
+	// Before counting packets, find out whether the neighbour answers.
 	if _, err := drops.Look(ctx, from, []netip.AddrPort{netip.AddrPortFrom(to, 0)}); err != nil {
 		return unread(err)
 	}
@@ -127,7 +128,7 @@ func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, co
 	return probe.Found(probe.Fail, "%s: %s", to, lines[0])
 }
 
-// fineBeside returns an address that answers even if another does not: the machine's own.
+// fineBeside returns an address that answers even if another one does not: the machine's own address.
 func fineBeside(to netip.Addr) netip.Addr {
 	if to.Is4() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -146,7 +147,7 @@ func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space
 	case <-ctx.Done():
 	case <-time.After(d.Watch):
 	}
-	after, _ := drops.Count(count) // read errors were reported already
+	after, _ := drops.Count(count) // read errors have already been reported
 	lost := after.Deaths(before)
 	sayDeaths(j, lost)
 	took := short(time.Since(began))
@@ -160,10 +161,11 @@ func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space
 	return probe.Found(probe.OK, "%s of lost packets grew within %s", several(len(lost), "counter"), took)
 }
 
-// maxDeaths bounds the output.
+// maxDeaths is the maximum number of places to print.
 const maxDeaths = 200
 
-// sayDeaths prints the places where packets were lost, from counters or a trace, the most specific first.
+// sayDeaths prints the places where packets were lost, according to counters or a trace. The most
+// specific place comes first.
 func sayDeaths(j *probe.Job, all []drops.Death) {
 	if len(all) == 0 {
 		return

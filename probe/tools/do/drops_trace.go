@@ -19,30 +19,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
-// tracing is a run of 'drops --trace': it follows our own packets to an address.
+// tracing is one run of 'drops --trace', which follows our own packets to an address.
 type tracing struct {
 	to   netip.Addr
-	port uint16 // of TCP, 0 = pings
-	// in are the namespaces where rules are counted: the node first, if it can be entered.
+	port uint16 // TCP port, 0 = pings
+	// in lists the namespaces in which rules are counted. If the node's namespace can be entered, it comes first.
 	in []drops.Space
 }
 
 const (
 	tracedEchoes   = 17
-	tracedConnects = 4 // each has its own port, which the filter must contain
-	// held is how long the kernel queues packets for a neighbour that does not answer: three requests, a second
-	// apart.
+	tracedConnects = 4 // each connection has its own port, which the filter must contain
+	// held is how long the kernel queues packets for a neighbour that does not answer. It sends three requests,
+	// one second apart.
 	held = 3500 * time.Millisecond
-	// vxlanPort is IANA's, and Calico's default.
+	// vxlanPort is the port that IANA assigned, and Calico's default.
 	vxlanPort = 4789
 )
 
-// delivery is the fate of the packets, from the sender's view.
+// delivery describes what happened to the packets from the sender's point of view.
 type delivery struct {
 	sent, answered int
-	silent         int    // no reply, so it may still be in transit
+	silent         int    // there was no reply, so the packet may still be in transit
 	what, failed   string // "echoes", "lost"
-	reason         string // why the last was not answered, if the sender was notified
+	reason         string // why the last packet was not answered, if the sender was notified
 }
 
 func (d delivery) lost() int { return d.sent - d.answered }
@@ -65,7 +65,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return untraced(err)
 	}
-	defer t.Close() // also after a panic, which the session survives
+	defer t.Close() // even after a panic, because the session continues
 	sent, err := q.send(ctx, j, t, id)
 	if sent.silent > 0 {
 		j.Say("no reply to %d: waiting %s for packets that the kernel may still hold", sent.silent, short(held))
@@ -109,14 +109,14 @@ func untraced(err error) probe.Result {
 	return probe.Found(probe.Unknown, "%v; %s", u, without).With(probe.FactReason, string(u.Why))
 }
 
-// vxlan returns the port of the node's VXLAN, if it differs from the default.
+// vxlan returns the port of the node's VXLAN device, if it differs from the default.
 func (q tracing) vxlan() uint16 {
 	var links []kernel.Link
 	read := func(*probe.Host) (err error) {
 		links, err = kernel.Links()
 		return err
 	}
-	if err := q.in[0].Do(read); err != nil { // the default port is used then
+	if err := q.in[0].Do(read); err != nil { // the default port is then used
 		return vxlanPort
 	}
 	for _, l := range links {
@@ -146,7 +146,7 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 	return d, nil
 }
 
-// connect opens connections, each from a port that the trace watches.
+// connect opens connections. Each uses a port that the trace watches.
 func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (delivery, error) {
 	d := delivery{what: "connections", failed: "not opened"}
 	dialer := net.Dialer{Timeout: 700 * time.Millisecond, Control: t.Control}
@@ -170,7 +170,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 	return d, nil
 }
 
-// report prints the paths, and where lost packets ended.
+// report prints the paths, and the places where lost packets ended.
 func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	for _, g := range skbdrop.Groups(v.paths) {
 		v.show(j, g)
@@ -194,7 +194,8 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Role.Noun(), v.end(g))
 }
 
-// answered reports whether the reply to a ping arrived. If the ping seems to have been dropped too, that was a copy.
+// answered reports whether the reply to a ping arrived. If the ping also seems to have been
+// dropped, that was a copy of it.
 func (v *view) answered(p skbdrop.Path) bool {
 	e := p.Steps[0]
 	return p.Role == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
@@ -202,13 +203,13 @@ func (v *view) answered(p skbdrop.Path) bool {
 	})
 }
 
-// lost returns the packets whose end explains that not all were answered.
+// lost returns the packets whose end explains why not all packets were answered.
 func (v *view) lost() (skbdrop.Group, bool) {
 	return ending(skbdrop.Groups(slices.DeleteFunc(slices.Clone(v.paths), v.answered)))
 }
 
-// ending returns the packets whose end explains a loss: dropped ones first, then replies that were last seen
-// somewhere, then requests.
+// ending returns the packets whose end explains a loss. Dropped packets come first, then replies that were
+// last seen somewhere, and then requests.
 func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	for _, fits := range []func(skbdrop.Group) bool{
 		func(g skbdrop.Group) bool { return g.Role != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
@@ -222,8 +223,8 @@ func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	return skbdrop.Group{}, false
 }
 
-// show prints the path of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
-// dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
+// show prints the path of some packets, with one line for each network namespace: "the node: came in by cali12 →
+// routed → dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
 func (v *view) show(j *probe.Job, g skbdrop.Group) {
 	j.Say("%dx %s", g.Count, g.Role)
 	for i := 0; i < len(g.Steps); {

@@ -15,7 +15,7 @@ import (
 
 // view describes places in the kernel in words.
 type view struct {
-	own, node uint32            // the sender's namespace, and the node's
+	own, node uint32            // the sender's namespace and the node's namespace
 	home      string            // the name of the node's namespace
 	names     map[uint32]string // names of other namespaces
 	processes func() procfs.Procs
@@ -23,12 +23,12 @@ type view struct {
 	grew      []drops.Death // counters that grew in the meantime
 }
 
-// newView returns the view of this process. It names the node's namespace as the counters do. A process that was
-// started inside a pod has its parent on the node.
+// newView returns this process's view. It uses the same name for the node's namespace as the counters do. If a
+// process was started inside a pod, its parent is on the node.
 func newView(h *probe.Host, home string) *view {
 	v := &view{home: home, names: map[uint32]string{}}
 	fs, err := procfs.NewFS(h.Proc)
-	if err != nil { // then namespaces have only numbers
+	if err != nil { // in that case, namespaces have only numbers
 		return v
 	}
 	if own, err := fs.Self(); err == nil {
@@ -38,11 +38,11 @@ func newView(h *probe.Host, home string) *view {
 		v.node = namespace(parent)
 	}
 	v.node = cmp.Or(v.node, v.own)
-	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // on an error: as above
+	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // on an error, the same applies
 	return v
 }
 
-// namespace returns the number of a process's network namespace, 0 if it is not visible.
+// namespace returns the number of a process's network namespace, or 0 if it is not visible.
 func namespace(p procfs.Proc) uint32 {
 	all, err := p.Namespaces()
 	if err != nil {
@@ -51,7 +51,8 @@ func namespace(p procfs.Proc) uint32 {
 	return all["net"].Inode
 }
 
-// where names a network namespace. It names namespaces other than the node's and the pod's by a process in them.
+// where returns the name of a network namespace. Namespaces other than the node's and the pod's are
+// named after a process in them.
 func (v *view) where(n uint32) string {
 	switch n {
 	case 0:
@@ -82,7 +83,7 @@ func (v *view) holder(n uint32) string {
 	return fmt.Sprintf("namespace %d", n)
 }
 
-// step describes what happens to a packet in one place.
+// step describes what happens to a packet at one place.
 func step(e skbdrop.Event) string {
 	at, wrapped := probe.OneLine(e.Interface), ""
 	if e.Wrapped {
@@ -130,9 +131,10 @@ func (v *view) end(g skbdrop.Group) string {
 		"XDP, a packet that waits)"
 }
 
-// rule describes the one rule in the namespace and at the hook of a drop whose counter grew by the number of packets
-// dropped there. It returns "" if no rule matches, or several, or rules are not counted there. A rule that grew by
-// more also counted other packets, and may not have counted ours.
+// rule describes the rule whose counter grew by the number of packets that were dropped. The rule must be in the
+// namespace and at the hook of the drop. It returns "" if no rule or more than one rule matches, or if rules are not
+// counted in that namespace. If a rule's counter grew by more, it also counted other packets and may not have
+// counted ours.
 func (v *view) rule(e skbdrop.Event) string {
 	hook := e.Hook()
 	if e.Kind != skbdrop.Dropped || hook == "" {
@@ -162,7 +164,7 @@ func (v *view) rule(e skbdrop.Event) string {
 	return exactly[0].Place
 }
 
-// reasons explains the kernel's names (include/net/dropreason-core.h).
+// reasons explains the kernel's names for drop reasons (include/net/dropreason-core.h).
 var reasons = map[string]string{
 	"NO_SOCKET":           "nothing listens at that port",
 	"NETFILTER_DROP":      "a firewall rule, but no counter shows which",
@@ -209,7 +211,7 @@ var reasons = map[string]string{
 	"SECURITY_HOOK":       "a security module",
 }
 
-// functions explains what it means when one of these functions drops without its own reason.
+// functions explains what it means if one of these functions drops a packet without giving its own reason.
 var functions = map[string]string{
 	"ip_error":           "a blackhole or prohibit route",
 	"dst_discard":        "a blackhole route",
@@ -221,7 +223,7 @@ var functions = map[string]string{
 	"vxlan_xmit":         reasons["NO_TX_TARGET"],
 }
 
-// means explains a drop, "" if only the kernel's words are available.
+// means explains a drop, or returns "" if only the kernel's words are available.
 func means(e skbdrop.Event) string {
 	if says := reasons[e.Reason]; says != "" {
 		return says

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// maxRows bounds the output of links and neigh.
+// maxRows is the maximum number of rows that links and neigh print.
 const maxRows = 5_000
 
-// listLinks lists the interfaces whose names begin with a prefix.
+// listLinks lists the interfaces whose names begin with the given prefix.
 func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 	all, err := kernel.Links()
 	if err != nil {
@@ -48,20 +48,20 @@ func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 	return probe.Found(probe.OK, "%s", several(n, "interface"))
 }
 
-// stateOf returns the state of an interface in one word.
+// stateOf returns an interface's state in one word.
 func stateOf(l kernel.Link) string {
 	switch {
 	case !l.Up:
 		return "down"
 	case !l.Carrier:
 		return "no-carrier"
-	case l.State == "unknown": // loopback and tunnels do not report it
+	case l.State == "unknown": // loopback and tunnel interfaces do not report it
 		return "up"
 	}
 	return l.State
 }
 
-// both formats a counter of both directions.
+// both formats a counter for both directions.
 func both(in, out uint64) string { return fmt.Sprintf("%d/%d", in, out) }
 
 // bytesOf formats a number of bytes for a narrow column.

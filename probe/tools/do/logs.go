@@ -20,10 +20,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// reading are the arguments of logs.
+// reading holds the arguments of logs.
 type reading tools.LogsArgs
 
-// readLog prints what a container wrote.
+// readLog prints the output of a container.
 func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result {
 	l := reading(*a)
 	conn, socket, err := reach.Runtime(j.Host)
@@ -70,7 +70,7 @@ func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result 
 	return l.read(ctx, j, c, s, func(ctx context.Context) (*cri.ContainerStatus, error) { return r.status(ctx, c.id) })
 }
 
-// named returns the containers that match a name, each with its attempts, the newest first.
+// named returns the containers that match a name. It includes all attempts of each container, with the newest first.
 func named(list []container, name string) [][]container {
 	fits := []func(container) bool{
 		func(c container) bool { return c.name == name || c.pod+"/"+c.name == name || c.String() == name },
@@ -82,7 +82,7 @@ func named(list []container, name string) [][]container {
 		for _, c := range list {
 			switch n := len(out); {
 			case !fit(c):
-			case n > 0 && out[n-1][0].String() == c.String() && i < 2: // an ID is of one attempt
+			case n > 0 && out[n-1][0].String() == c.String() && i < 2: // an ID belongs to a single attempt
 				out[n-1] = append(out[n-1], c)
 			default:
 				out = append(out, []container{c})
@@ -95,7 +95,7 @@ func named(list []container, name string) [][]container {
 	return nil
 }
 
-// read prints the end of a log file, and follows it.
+// read prints the end of a log file and follows the file.
 func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.ContainerStatus,
 	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	if s.GetLogPath() == "" {
@@ -116,7 +116,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	return l.show(ctx, j, f, c, s, again)
 }
 
-// show prints the end of an open log file, and follows it.
+// show prints the end of an open log file and follows the file.
 func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c container, s *cri.ContainerStatus,
 	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	out, flush := buffered(j)
@@ -125,7 +125,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 		return unread(fmt.Errorf("reading %s: %w", f.name, err))
 	}
 	follow := l.Follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING
-	if !follow { // then no more parts will follow
+	if !follow { // in that case, no more parts will follow
 		f.join.rest(func(line logLine) { lines = append(lines, line) })
 		lines = lines[max(len(lines)-l.Lines, 0):]
 	}
@@ -150,7 +150,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 	for _, line := range lines {
 		l.print(out, line)
 	}
-	_ = flush() // a session that is gone ends the tool
+	_ = flush() // if the session is gone, the tool stops
 	n := len(lines)
 	if follow && n == 0 && l.Lines > 0 {
 		j.Say("(so far %s %s)", c, nothing)
@@ -184,10 +184,10 @@ func (l reading) print(out *probe.Job, line logLine) {
 	out.Say("%s", text)
 }
 
-// colours matches the colour codes of a terminal (ECMA-48).
+// colours matches a terminal's colour codes (ECMA-48).
 var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
-// keepOn prints what is written from now on. why is the error, if any.
+// keepOn prints everything that is written from now on. why is the error, if there is one.
 func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus,
 	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
@@ -204,7 +204,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 			return n, s, fmt.Sprintf("reading on: %v", err)
 		case over && !more:
 			f.join.rest(func(line logLine) { n++; l.print(out, line) })
-			_ = flush() // a session that is gone ends the tool
+			_ = flush() // if the session is gone, the tool stops
 			return n, s, ""
 		case ctx.Err() != nil:
 			return n, s, ""
@@ -214,9 +214,9 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 		if time.Since(checked) > stateEvery {
 			now, err := again(ctx)
 			switch {
-			case status.Code(err) == codes.NotFound: // removed: the file is complete
+			case status.Code(err) == codes.NotFound: // the file was removed, so it is complete
 				over = true
-			case err == nil: // a runtime that does not answer now has not stopped the log
+			case err == nil: // if the runtime does not answer now, that does not stop the log
 				s, over = now, now.GetState() == cri.ContainerState_CONTAINER_EXITED
 			}
 			checked = time.Now()

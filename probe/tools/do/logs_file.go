@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How much of a log and of one line is held in memory, and how often the file is polled.
+// How much of a log and of one line is kept in memory, and how often the file is polled.
 const (
 	maxTail    = 4 << 20
 	maxLine    = 64 << 10
@@ -24,7 +24,7 @@ const (
 	stateEvery = 2 * time.Second
 )
 
-// open opens the log file, and rejects anything else that its name may lead to.
+// open opens the log file. If the name leads to anything else, open returns an error.
 func (f *followed) open() error {
 	file, err := f.host.Open(f.name)
 	if err != nil {
@@ -41,9 +41,9 @@ func (f *followed) open() error {
 	return nil
 }
 
-// ofLogs reports whether a path without links is a container's log: a file below the folder of all pods' logs, at
-// that name by pod and container, or docker's log to which it links. A pod that may write to /var/log can create
-// other links.
+// ofLogs reports whether a path without links is a container's log. It must be a file with the name of the pod
+// and container below the folder for all pods' logs, or docker's log to which that file links. A pod that can
+// write to /var/log can create other links.
 func (f *followed) ofLogs(at string) bool {
 	pods, err := f.host.Find(path.Dir(path.Dir(path.Dir(f.name))))
 	if err != nil {
@@ -54,17 +54,17 @@ func (f *followed) ofLogs(at string) bool {
 		strings.HasSuffix(at, "/"+f.id+"/"+f.id+"-json.log")
 }
 
-// followed is a log file that is read as it grows.
+// followed is a log file that is read while it grows.
 type followed struct {
 	host     *probe.Host
-	name, id string // of the file and of its container
+	name, id string // name of the file, and of its container
 	file     *os.File
-	at       int64 // read so far
+	at       int64 // number of bytes read so far
 	join     joiner
 }
 
-// more reads what was added to the file, or starts the file that has replaced it. It returns false if nothing was
-// added.
+// more reads what was added to the file. If another file has replaced it, more starts to read that file. It
+// returns false if nothing was added.
 func (f *followed) more(each func(logLine)) (bool, error) {
 	buf := make([]byte, 64<<10)
 	n, err := f.file.ReadAt(buf, f.at)
@@ -73,7 +73,7 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	}
 	if n > 0 {
 		used := bytes.LastIndexByte(buf[:n], '\n') + 1
-		if used == 0 && n == len(buf) { // a line longer than any runtime writes
+		if used == 0 && n == len(buf) { // a line that is longer than any that a runtime writes
 			used = n
 		}
 		for raw := range bytes.Lines(buf[:used]) {
@@ -85,7 +85,7 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 		}
 	}
 	there, err := f.host.Stat(f.name)
-	if errors.Is(err, fs.ErrNotExist) { // between the old file and the new, or removed with the pod
+	if errors.Is(err, fs.ErrNotExist) { // between the old file and the new one, or removed with the pod
 		return false, nil
 	}
 	if err != nil {
@@ -101,19 +101,19 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	case os.SameFile(there, mine):
 		return false, nil
 	}
-	// What was written between the last read and the rotation is still in the old file.
+	// The old file still contains what was written between the last read and the rotation.
 	if now, err := f.file.Stat(); err == nil && now.Size() > f.at+int64(n) {
 		return true, nil
 	}
 	err = f.open()
-	if errors.Is(err, fs.ErrNotExist) { // rotated once more
+	if errors.Is(err, fs.ErrNotExist) { // the file was rotated again
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// tail returns the last lines of a log, and whether they reach its beginning. Reading continues after them. It reads
-// as much of the end as it needs, up to maxTail.
+// tail returns the last lines of a log, and reports whether they include its beginning. Later reads continue after
+// these lines. It reads as much from the end as it needs, up to maxTail.
 func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 		f.at, f.join = from+int64(used), joiner{}
 		buf = buf[:used]
 		whole = from == 0
-		if !whole { // it begins inside a line, perhaps of several parts
+		if !whole { // it begins inside a line, which may have several parts
 			buf = buf[bytes.IndexByte(buf, '\n')+1:]
 		}
 		lines = lines[:0]
@@ -156,8 +156,8 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 	}
 }
 
-// earlier returns the last lines of the previous file, and whether there is one. The kubelet rotates to
-// 0.log.20261121-164500, docker to ...-json.log.1. It only names compressed files.
+// earlier returns the last lines of the previous file, and reports whether there is such a file. The kubelet rotates
+// to 0.log.20261121-164500, and docker to ...-json.log.1. If a file is compressed, earlier only mentions its name.
 func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) {
 	all, err := j.Host.ReadDir(path.Dir(file))
 	if err != nil {
@@ -181,7 +181,7 @@ func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) 
 		return nil, true
 	}
 	old, err := j.Host.Open(newest)
-	if err != nil { // just compressed, or not a file
+	if err != nil { // it was just compressed, or is not a file
 		return nil, true
 	}
 	defer old.Close()
@@ -195,7 +195,8 @@ func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) 
 	return lines, true
 }
 
-// writtenAt returns when a file was written. A link in its place is an error, because no runtime creates one.
+// writtenAt returns the time when a file was written. If there is a link in its place, writtenAt
+// returns an error, because no runtime creates one.
 func writtenAt(h *probe.Host, name string) (time.Time, error) {
 	f, err := h.Find(name)
 	if err != nil {
@@ -215,13 +216,13 @@ func writtenAt(h *probe.Host, name string) (time.Time, error) {
 // logLine is one line as a container wrote it.
 type logLine struct{ at, text string }
 
-// joiner joins the parts into which the runtime splits a line, separately for each stream.
+// joiner joins the parts into which the runtime splits a line. It handles each stream separately.
 type joiner struct {
 	stdout, stderr []byte
 	at             string // time of the last part
 }
 
-// take reads one raw line and passes on the whole line that it completes, if any.
+// take reads one raw line. If that completes a whole line, take passes the whole line on.
 func (p *joiner) take(raw []byte, each func(logLine)) {
 	raw = bytes.TrimRight(raw, "\r\n")
 	at, stream, text, partial := parseLog(raw)
@@ -238,7 +239,7 @@ func (p *joiner) take(raw []byte, each func(logLine)) {
 	}
 }
 
-// rest passes on incomplete lines: the last output of a container that exited in the middle of a line.
+// rest passes on incomplete lines. They are the last output of a container that exited in the middle of a line.
 func (p *joiner) rest(each func(logLine)) {
 	for _, kept := range []*[]byte{&p.stdout, &p.stderr} {
 		if len(*kept) > 0 {
@@ -248,8 +249,9 @@ func (p *joiner) rest(each func(logLine)) {
 	}
 }
 
-// parseLog reads a line of a log file: the CRI format ("TIME stdout F text", P for part of a line), or docker's
-// ({"log":"text\n","stream":"stdout","time":"..."}, a part has no newline). Other text is returned as it is.
+// parseLog parses a line of a log file. The line is in the CRI format ("TIME stdout F text", P for part of a
+// line), or in docker's format ({"log":"text\n","stream":"stdout","time":"..."}, where a part has no newline).
+// Other text is returned unchanged.
 func parseLog(raw []byte) (at, stream string, text []byte, partial bool) {
 	if len(raw) > 0 && raw[0] == '{' {
 		var one struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// findAddr sets the address to ping; false = there is none, and the result has the reason.
+// findAddr sets the address to ping. If it returns false, there is no address, and the result contains the reason.
 func findAddr(ctx context.Context, j *probe.Job, p *tools.PingArgs) (probe.Result, bool) {
 	if p.Host == "" {
 		return probe.Result{}, true
@@ -34,8 +34,8 @@ func findAddr(ctx context.Context, j *probe.Job, p *tools.PingArgs) (probe.Resul
 type pinged struct {
 	sent, received int
 	min, max, sum  time.Duration
-	why            string // why the last one did not come back
-	unsent         int    // could not be sent, without a reason from the kernel
+	why            string // why the last packet did not come back
+	unsent         int    // could not be sent, and the kernel gave no reason
 }
 
 // ping sends echo requests.
@@ -59,7 +59,7 @@ func ping(ctx context.Context, j *probe.Job, p *tools.PingArgs) probe.Result {
 		if err != nil {
 			return unread(fmt.Errorf("pinging %s: %w", p.Addr, err))
 		}
-		if got.Cut && got.Received == 0 { // interrupted: neither lost nor answered
+		if got.Cut && got.Received == 0 { // interrupted: counts neither as lost nor as answered
 			break
 		}
 		j.Say("%4d  %s", n, all.add(got, p.Wait))
@@ -100,7 +100,7 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 	return a.why
 }
 
-// summary is the last line.
+// summary returns the last line.
 func (a *pinged) summary(p *tools.PingArgs) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.Addr, several(a.sent, "packet"), a.received,

@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// How many containers or pods are queried one by one, and for how long.
+// The maximum number of containers or pods that are queried one by one, and the time limit for that.
 const (
 	maxStates   = 500
 	statesLimit = 20 * time.Second
 )
 
-// listRuntime lists what the container runtime has.
+// listRuntime lists what the container runtime reports.
 func listRuntime(ctx context.Context, j *probe.Job, a *tools.PSArgs) probe.Result {
 	conn, socket, err := reach.Runtime(j.Host)
 	if err != nil {
@@ -66,7 +66,7 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 			if queried++; queried <= maxStates && limited.Err() == nil {
 				s, err := r.status(limited, c.id)
 				switch {
-				case err != nil: // removed since, or not reported
+				case err != nil: // removed in the meantime, or not reported
 				case s.GetExitCode() == 0 && !all:
 					n.hidden++
 					continue
@@ -115,7 +115,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		n.shown++
 		addrs := ""
 		if queried++; ready && queried <= maxStates && limited.Err() == nil {
-			// otherwise it was just removed
+			// otherwise, it was just removed
 			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil {
 				addrs = addressesOf(one.GetStatus())
 			}
@@ -127,7 +127,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 	return finish(ctx, j, t, n, "pod", word)
 }
 
-// addressesOf returns the addresses of a pod. A pod in the host network reports none.
+// addressesOf returns a pod's addresses. A pod in the host network does not report any.
 func addressesOf(s *cri.PodSandboxStatus) string {
 	if s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == cri.NamespaceMode_NODE {
 		return "(the node's)"
@@ -162,7 +162,7 @@ func imageName(i *cri.Image) string {
 	return strings.Join(i.GetRepoTags(), ",")
 }
 
-// shortImage shortens a digest to a recognisable length.
+// shortImage shortens a digest to a length that is still recognisable.
 func shortImage(name string) string {
 	if before, digest, ok := strings.Cut(name, "@sha256:"); ok {
 		return fmt.Sprintf("%s@%.12s", before, digest)
@@ -173,7 +173,7 @@ func shortImage(name string) string {
 	return name
 }
 
-// fits reports whether a word is in any of the texts.
+// fits reports whether any of the texts contains a word.
 func fits(word string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, word) })
 }
@@ -181,8 +181,8 @@ func fits(word string, texts ...string) bool {
 // counts summarises a list.
 type counts struct {
 	shown  int
-	bad    int // of these, exited with an error
-	hidden int // match, but are shown only with -a
+	bad    int // of these, the number that exited with an error
+	hidden int // these match, but are shown only with -a
 }
 
 // finish prints a list and its summary.

@@ -14,11 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// resolveLimit bounds the resolution of one name, in all domains of the search list.
+// resolveLimit is the time limit for resolving one name in all domains of the search list.
 const resolveLimit = 10 * time.Second
 
-// resolve returns the addresses of a name: those that the client sent, for example of a node. Otherwise it resolves
-// the name as programs on the node do, with /etc/hosts, name servers and search list.
+// resolve returns a name's addresses. If the client sent addresses for the name, for example because it is a node,
+// resolve returns those. Otherwise, it resolves the name in the same way as programs on the node, with /etc/hosts,
+// name servers and the search list.
 func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
 	if addrs := j.Hosts[host]; len(addrs) > 0 && strings.Contains(host, "/") {
 		return addrs, "the API (the pod's address)", r
@@ -41,7 +42,7 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 	return conf.find(ctx, host, 2*time.Second)
 }
 
-// find queries the servers for the addresses of a name, in each domain of the search list.
+// find queries the servers for a name's addresses, in each domain of the search list.
 func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string,
 	r probe.Result) {
 	limited, cancel := context.WithTimeout(ctx, resolveLimit)
@@ -54,8 +55,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 			more, reply := inTurn(limited, servers, name, record, wait)
 			if last = append(last, reply); len(more) > 0 {
 				addrs = append(addrs, more...)
-				// This server has the name. If it does not answer AAAA, as with some middleboxes, do not wait for the
-				// others.
+				// This server has the name. If it does not answer AAAA queries, as with some middleboxes, do not wait
+				// for the other servers.
 				servers, by = []netip.AddrPort{reply.server}, reply.server.String()
 			}
 		}
@@ -72,8 +73,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 	return nil, "", conclude(ctx, last)
 }
 
-// inTurn queries one server after another until one has a definite answer about the name. Like libc it skips servers
-// that fail or refuse.
+// inTurn queries the servers one after another until one gives a definite answer about the name. Like libc, it skips
+// servers that fail or refuse.
 func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16,
 	wait time.Duration) (addrs []netip.Addr, r replied) {
 	for i, server := range servers {
@@ -82,7 +83,7 @@ func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record u
 		if err == nil {
 			one.rcode = msg.Rcode
 		}
-		if i == 0 || err == nil { // an answer outranks another server's silence
+		if i == 0 || err == nil { // an answer takes precedence over another server's silence
 			r = one
 		}
 		if err == nil && (msg.Rcode == dns.RcodeSuccess || msg.Rcode == dns.RcodeNameError) {
@@ -95,7 +96,7 @@ func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record u
 	return nil, r
 }
 
-// inHosts returns the addresses of a name in a hosts file.
+// inHosts returns a name's addresses from a hosts file.
 func inHosts(text []byte, host string) []netip.Addr {
 	var out []netip.Addr
 	for line := range strings.Lines(string(text)) {

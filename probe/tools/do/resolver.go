@@ -13,17 +13,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// resolver is the node's resolv.conf.
+// resolver holds the contents of the node's resolv.conf.
 type resolver struct {
 	servers []netip.AddrPort
 	search  []string
 	ndots   int
 }
 
-// resolvConf configures the node's name servers.
+// resolvConf is the file that configures the node's name servers.
 const resolvConf = "/etc/resolv.conf"
 
-// readResolver reads the node's resolv.conf. Without one, glibc queries the machine itself (resolv.conf(5)).
+// readResolver reads the node's resolv.conf. If the file does not exist, glibc queries the machine
+// itself (resolv.conf(5)).
 func readResolver(h *probe.Host) (resolver, error) {
 	text, err := h.ReadFile(resolvConf)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -34,11 +35,11 @@ func readResolver(h *probe.Host) (resolver, error) {
 
 func parseResolver(text []byte) resolver {
 	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
-	if err != nil { // of reading from memory
+	if err != nil { // from reading memory
 		return resolver{}
 	}
 	r := resolver{ndots: c.Ndots}
-	const maxServers, maxDomains = 3, 32 // the limits of glibc and of Kubernetes
+	const maxServers, maxDomains = 3, 32 // the limits in glibc and Kubernetes
 	for _, s := range c.Servers[:min(len(c.Servers), maxServers)] {
 		if a, err := netip.ParseAddr(s); err == nil {
 			r.servers = append(r.servers, netip.AddrPortFrom(a, portDNS))
@@ -55,7 +56,7 @@ func parseResolver(text []byte) resolver {
 	return r
 }
 
-// candidates returns the names that a program's resolver tries for a typed name, in order.
+// candidates returns the names that a program's resolver tries for a name that the user typed, in order.
 func (r resolver) candidates(name string, dotted bool) []string {
 	if dotted {
 		return []string{name}
@@ -72,10 +73,10 @@ func (r resolver) candidates(name string, dotted bool) []string {
 	return append(out, name)
 }
 
-// inPod returns the names that a program in a pod tries, in order. A name of the cluster's domain is tried as it is
-// at once: the results of the search list before that are not useful.
+// inPod returns the names that a program in a pod tries, in order. If a name is in the cluster's domain, inPod
+// tries it unchanged first, because the search list gives no useful results for it.
 func inPod(h *probe.Host, l lookup) []string {
-	const ndots = 5 // as the kubelet sets it
+	const ndots = 5 // as the kubelet configures it
 	search, domain := reach.PodSearch(h, l.Namespace)
 	pod := resolver{ndots: ndots}
 	for _, d := range search {

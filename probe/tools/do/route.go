@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// maxRoutes bounds the output: the table of a route reflector can have 100,000 routes.
+// maxRoutes is the maximum number of routes to print, because the table of a route reflector can have 100,000 routes.
 const maxRoutes = 20_000
 
-// getting are the arguments of 'route get'.
+// getting holds the arguments of 'route get'.
 type getting tools.RouteGet
 
-// showing are the arguments of 'route show', with the kernel's numbers.
+// showing holds the arguments of 'route show', with the kernel's numbers.
 type showing struct {
 	tools.RouteShow
 	proto int // -1 = all
@@ -41,12 +41,12 @@ func showRoutes(ctx context.Context, j *probe.Job, a *tools.RouteArgs) probe.Res
 	return s.run(ctx, j)
 }
 
-// numberOf returns the number of a name, or a number itself, and 0 for any other word.
+// numberOf returns the number that belongs to a name. It returns a number unchanged, and 0 for any other word.
 func numberOf(names map[string]int, text string) int {
 	if n, is := names[text]; is {
 		return n
 	}
-	n, _ := strconv.Atoi(text) // otherwise it is 'all'
+	n, _ := strconv.Atoi(text) // otherwise, it is 'all'
 	return n
 }
 
@@ -72,7 +72,7 @@ func (s showing) shown(r kernel.Route) bool {
 	return false
 }
 
-// families returns the families whose routes may be shown.
+// families returns the address families whose routes may be shown.
 func (s showing) families() []int {
 	for _, a := range []netip.Addr{s.Having, s.Within.Addr()} {
 		switch {
@@ -88,15 +88,15 @@ func (s showing) families() []int {
 func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	n := 0
 	for _, family := range s.families() {
-		// Read all of them before printing the first. The kernel's table changes while a slow connection is written
-		// to, and the list would have to be read again.
+		// Read all routes before printing the first one. While routes are written to a slow connection, the
+		// kernel's table changes, and the list would have to be read again.
 		found, err := kernel.Routes(family, s.table, maxRoutes+1-n,
 			func(r kernel.Route) bool { return s.shown(r) && ctx.Err() == nil })
 		many, flush := buffered(j)
 		for _, r := range found[:min(len(found), maxRoutes-n)] {
 			many.Say("%s", r)
 		}
-		_ = flush() // a session that is gone ends the tool
+		_ = flush() // if the session is gone, the tool stops
 		n += len(found)
 		switch {
 		case ctx.Err() != nil:
@@ -141,7 +141,7 @@ var refusals = map[syscall.Errno]string{
 		"or is its own",
 }
 
-// refused is the result when the kernel returns an error instead of a route.
+// refused returns the result if the kernel returns an error instead of a route.
 func (g getting) refused(err error) probe.Result {
 	if g.From.IsValid() && g.In == "" && !isOwn(g.From) {
 		return probe.Found(probe.Fail,
@@ -164,12 +164,12 @@ func (g getting) refused(err error) probe.Result {
 func isOwn(a netip.Addr) bool {
 	links, err := kernel.Links()
 	if err != nil {
-		return true // then trust the kernel's answer
+		return true // in that case, trust the kernel's answer
 	}
 	return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(a.Unmap()) })
 }
 
-// whereTo describes the first hop of a route.
+// whereTo describes a route's first hop.
 func whereTo(r kernel.Route) string {
 	if r.Type == kernel.Local {
 		return "nowhere: it is an address of this node"

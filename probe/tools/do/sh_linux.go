@@ -22,25 +22,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// How long a shell's processes may take to exit after a hangup before they are killed. And how long after the shell's
-// exit other processes may hold its output open without writing.
+// The first is the time that a shell's processes have to exit after a hangup before they are killed. The second is
+// the time for which other processes may hold the shell's output open without writing after the shell has exited.
 const (
 	hangUp = 400 * time.Millisecond
 	lull   = 500 * time.Millisecond
 )
 
-// running is a started shell.
+// running is a shell that was started.
 type running struct {
 	cmd   *exec.Cmd
-	out   *os.File // its output; on a terminal also the echo of its input
+	out   *os.File // its output; on a terminal, this includes the echo of its input
 	tty   bool
-	ended chan struct{} // closed when it has exited
+	ended chan struct{} // closed when the shell has exited
 	over  atomic.Bool   // the same, without waiting
-	// of the goroutines that forward input and output: without them the shell is of no use
+	// crashes of the goroutines that forward input and output: without them, the shell is useless
 	crashed chan error
 }
 
-// maxCrashes is how many goroutines of a shell may crash.
+// maxCrashes is the number of goroutines of a shell that may crash.
 const maxCrashes = 4
 
 func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
@@ -65,7 +65,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Failed(fmt.Errorf("starting %s %s: %w", program, where, err))
 	}
 	if !s.Quiet && s.Command == nil {
-		// \r, because the user's terminal is raw.
+		// The line needs \r, because the user's terminal is in raw mode.
 		_, _ = fmt.Fprintf(j.Out,
 			"you are %s %s: your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell\r\n",
 			user(), where)
@@ -73,7 +73,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	return r.attend(ctx, j)
 }
 
-// place returns the root directory of the requested shell and its name for the user.
+// place returns the root directory of the requested shell, and the name of that directory for the user.
 func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) {
 	node := cmp.Or(h.Node, "this machine")
 	switch {
@@ -83,7 +83,7 @@ func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) 
 		return "/", "in the toolbox on " + node, nil
 	case h.Only == nil:
 		return h.Root, "on " + node, nil
-	case h.Root == "/": // uploaded into a container that has shown it has a shell
+	case h.Root == "/": // uploaded into a container in which a shell is known to exist
 		return "/", "in a container on " + node + ", not on the node itself", nil
 	}
 	r := probe.Found(probe.Skip, "the root directory of %s is not visible with this access method", node).
@@ -98,8 +98,8 @@ func user() string {
 	return fmt.Sprintf("user %d, not root,", os.Getuid())
 }
 
-// shellIn returns root's shell from the passwd file below a root directory if it is executable, otherwise one of the
-// usual shells; "" if there is none.
+// shellIn returns root's shell from the passwd file below a root directory, if that shell is executable. Otherwise,
+// it returns one of the usual shells, or "" if there is none.
 func shellIn(root string) string {
 	h := probe.Host{Root: root}
 	all := []string{"/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh", "/run/current-system/sw/bin/bash"}
@@ -124,7 +124,8 @@ func shellIn(root string) string {
 	return ""
 }
 
-// start starts a shell in its own session. The shell inherits no environment of this program, and writes no history.
+// start starts a shell in its own session. The shell does not inherit this program's environment,
+// and does not write a history.
 func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, error) {
 	cmd := exec.Command(program, s.Command...)
 	home := "/"
@@ -160,7 +161,7 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	}
 	cmd.Stdout, cmd.Stderr = theirs, theirs
 	err = cmd.Start()
-	_ = theirs.Close() // if it stayed open here, the end of output would never be detected
+	_ = theirs.Close() // if it stayed open here, the end of the output would never be detected
 	if err != nil {
 		_ = r.out.Close()
 		return nil, err
@@ -168,8 +169,8 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	return r, nil
 }
 
-// attend forwards input and output until the shell has exited, or ctx ends. After that, no process of its session is
-// left.
+// attend forwards input and output until the shell has exited or ctx ends. After that, no process in the shell's
+// session is left.
 func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	written, stop := make(chan struct{}), make(chan struct{})
 	defer close(stop)
@@ -182,13 +183,13 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	case <-ctx.Done():
 	}
 	r.end()
-	select { // otherwise it may still be a zombie when its result arrives
+	select { // otherwise, it may still be a zombie when its result arrives
 	case <-r.ended:
 	case <-time.After(hangUp): // not even SIGKILL ends it
 	}
 	_ = r.out.SetReadDeadline(time.Now().Add(lull))
 	select {
-	case <-written: // all of it, however slow the connection
+	case <-written: // all of the output, no matter how slow the connection is
 	case <-ctx.Done():
 		select {
 		case <-written:
@@ -197,7 +198,7 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	if crash == nil {
 		select {
-		case crash = <-r.crashed: // at its end
+		case crash = <-r.crashed: // at the end of the output
 		default:
 		}
 	}
@@ -214,7 +215,7 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 }
 
 // detach starts the goroutines that wait for the shell and forward its input and output. It closes written after all
-// output is forwarded.
+// output has been forwarded.
 func (r *running) detach(j *probe.Job, written chan<- struct{}, stop <-chan struct{}) {
 	crashed := func(err error) { r.crashed <- err }
 	probe.Detach(func() error {
@@ -234,19 +235,19 @@ func (r *running) detach(j *probe.Job, written chan<- struct{}, stop <-chan stru
 		return
 	}
 	probe.Detach(func() error { r.resize(j.Sizes, stop); return nil }, crashed)
-	probe.Detach(func() error { // ends at the latest with the call, which closes In
-		_, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) // fails once the shell has exited
+	probe.Detach(func() error { // ends no later than the call, which closes In
+		_, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) // fails after the shell has exited
 		return nil
 	}, crashed)
 }
 
-// outcome is the result of a shell that exited on its own.
+// outcome returns the result of a shell that exited without being killed.
 func (r *running) outcome() probe.Result {
 	code := r.cmd.ProcessState.ExitCode()
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		code = 128 + int(status.Signal()) // as shells report it
 	}
-	if len(r.cmd.Args) == 1 { // interactive: the exit code is that of the last typed command
+	if len(r.cmd.Args) == 1 { // interactive: the exit code belongs to the last command that was typed
 		return probe.Found(probe.OK, "the shell ended with exit code %d", code).With(tools.FactExit, code)
 	}
 	if code != 0 {
@@ -255,7 +256,8 @@ func (r *running) outcome() probe.Result {
 	return probe.Found(probe.OK, "the command ended with exit code 0").With(tools.FactExit, 0)
 }
 
-// write forwards output until the other end is closed, or until output stops after the shell's exit.
+// write forwards output until the other end is closed. After the shell has exited, it also stops
+// when no more output arrives.
 func (r *running) write(to io.Writer) {
 	b := make([]byte, 32<<10)
 	for {
@@ -272,7 +274,7 @@ func (r *running) write(to io.Writer) {
 	}
 }
 
-// typing is the user's input. It calls first before it passes on any of it.
+// typing is the user's input. It calls first before it passes on any input.
 type typing struct {
 	io.Reader
 	first func()
@@ -284,7 +286,7 @@ func (t typing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// setSize sets the size of the terminal. It ignores errors of a closed one.
+// setSize sets the terminal's size. It ignores the error if the terminal is closed.
 func (r *running) setSize(s probe.Size) { _ = setSize(r.out, s) }
 
 func (r *running) resize(sizes *probe.Sizes, stop <-chan struct{}) {
@@ -298,7 +300,7 @@ func (r *running) resize(sizes *probe.Sizes, stop <-chan struct{}) {
 	}
 }
 
-// end ends every process of the shell's session: first with a hangup, then with SIGKILL.
+// end ends every process in the shell's session. It first sends a hangup, and then SIGKILL.
 func (r *running) end() {
 	session := r.cmd.Process.Pid
 	if len(signal(session, syscall.SIGHUP, syscall.SIGCONT)) == 0 {
@@ -314,7 +316,7 @@ func (r *running) end() {
 	}
 }
 
-// signal sends signals to every process of a session that has not exited, and returns their PIDs.
+// signal sends signals to every process in a session that has not exited, and returns the PIDs of these processes.
 func signal(session int, signals ...syscall.Signal) []int {
 	fs, err := procfs.NewFS("/proc")
 	if err != nil {
@@ -332,14 +334,14 @@ func signal(session int, signals ...syscall.Signal) []int {
 		}
 		found = append(found, p.PID)
 		for _, s := range signals {
-			_ = syscall.Kill(p.PID, s) // it may have just exited
+			_ = syscall.Kill(p.PID, s) // the process may have just exited
 		}
 	}
 	return found
 }
 
-// openTerminal creates a terminal and returns this end and the shell's. It uses the node's devpts, so that the
-// terminal's name is valid there, or else this probe's.
+// openTerminal creates a terminal and returns both its ends: one for this program and one for the shell. If possible,
+// it uses the node's devpts, because the terminal's name is then valid there. Otherwise, it uses this probe's devpts.
 func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err error) {
 	fd := -1
 	err = errors.ErrUnsupported
@@ -355,12 +357,12 @@ func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening a terminal (/dev/ptmx): %w", err)
 	}
-	ours = os.NewFile(uintptr(fd), "ptmx") // non-blocking: closing it ends a read
+	ours = os.NewFile(uintptr(fd), "ptmx") // non-blocking, so that closing it ends a read
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		ours.Close()
 		return nil, nil, fmt.Errorf("unlocking a terminal: %w", err)
 	}
-	// By number, because its name leads elsewhere from here.
+	// Use the number, because the terminal's name leads elsewhere from here.
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER,
 		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {

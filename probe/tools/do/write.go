@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// table prints rows in columns of the necessary width. It buffers all rows.
+// table prints rows in columns that are as wide as necessary. It buffers all rows.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(j *probe.Job, heads ...string) table {
@@ -21,8 +21,8 @@ func newTable(j *probe.Job, heads ...string) table {
 	return t
 }
 
-// row adds a row without terminal control characters. An empty cell becomes a dash, so that awk sees the same
-// columns.
+// row adds a row, and removes terminal control characters. It replaces an empty cell with a dash, so that awk
+// sees the same columns.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
 		if c = probe.Plain(strings.Join(strings.Fields(c), " ")); c == "" {
@@ -36,9 +36,9 @@ func (t table) row(cells ...string) {
 	_, _ = io.WriteString(t.w, "\n")
 }
 
-func (t table) end() { _ = t.w.Flush() } // a session that is gone ends the tool
+func (t table) end() { _ = t.w.Flush() } // if the session is gone, the tool stops
 
-// buffered returns a job that buffers its lines until flush, for tools that print many.
+// buffered returns a job that buffers its lines until flush. It is for tools that print many lines.
 func buffered(j *probe.Job) (_ *probe.Job, flush func() error) {
 	out, own := bufio.NewWriter(j.Out), *j
 	own.Out = out
@@ -53,7 +53,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// unread is the result for something on the node that could not be queried.
+// unread returns the result for something on the node that could not be queried.
 func unread(err error) probe.Result {
 	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
 		return probe.Found(probe.Skip, "%v", err)

@@ -12,25 +12,25 @@ import (
 
 // Facts of the BIRD checks.
 const (
-	factProtocol probe.Fact = "protocol" // BIRD's name for the session
+	factProtocol probe.Fact = "protocol" // the name of the session in BIRD
 
-	factImported probe.Fact = "imported" // routes imported from the peer
-	factExported probe.Fact = "exported" // routes exported to the peer
+	factImported probe.Fact = "imported" // number of routes imported from the peer
+	factExported probe.Fact = "exported" // number of routes exported to the peer
 
-	factWaiting probe.Fact = "waiting" // protocols for which a graceful restart waits
+	factWaiting probe.Fact = "waiting" // the protocols for which a graceful restart waits
 
 	FactPeerCount probe.Fact = "peers"       // number of BGP protocols
 	factUpCount   probe.Fact = "established" // number of established sessions
 )
 
-// judgeDead judges a failed connection to BIRD. limit is the time limit of the attempt.
+// judgeDead evaluates a failed connection to BIRD. limit is the time limit for the attempt.
 func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) probe.Result {
 	reason := probe.Reason(err)
 	r := probe.Failed(err)
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		return probe.Found(probe.Skip, "%v", err)
-	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node until the node reboots
+	case reason != "missing" && runsNoBIRD(p): // the folder remains after calico-node is gone, until the node reboots
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is stale", node.Named(p, probe.KindBackend))
 	case reason == "missing":
 		r = judgeMissing(d, p)
@@ -46,13 +46,13 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	return r.With(probe.FactReason, reason)
 }
 
-// runsNoBIRD reports whether Calico's networking backend on this node certainly runs no BIRD.
+// runsNoBIRD reports whether it is certain that Calico's networking backend on this node does not run BIRD.
 func runsNoBIRD(p *probe.Pass) bool {
 	backend := node.Named(p, probe.KindBackend)
 	return backend == "vxlan" || backend == "none"
 }
 
-// onlyOtherBIRD reports whether only the daemon of the other family has a socket.
+// onlyOtherBIRD reports whether only the daemon for the other address family has a socket.
 func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
 	folders := node.BirdFolders(h)
 	for _, o := range node.Daemons() {
@@ -64,7 +64,7 @@ func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
 	return false
 }
 
-// judgeMissing judges a missing socket by Calico's configuration on this node.
+// judgeMissing evaluates a missing socket by Calico's configuration on this node.
 func judgeMissing(d node.Daemon, p *probe.Pass) probe.Result {
 	backend, own := node.Named(p, probe.KindBackend), p.Of(probe.KindSelf)
 	has := func(t probe.Target) bool { return node.Family(t.Addr) == d.Family }

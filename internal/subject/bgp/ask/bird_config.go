@@ -25,22 +25,22 @@ import (
 var birdConfigCheck = answers.To(bgp.BirdConfig, birdConfig)
 
 const (
-	// maxConfig is the maximum size of a configuration. A peer needs about a kilobyte.
+	// maxConfig is the maximum size of a configuration file. A peer needs about a kilobyte.
 	maxConfig = 16 << 20
-	// reloadPatience is how long confd and BIRD may take to load a new file. They usually need a second.
+	// reloadPatience is the maximum time that confd and BIRD may take to load a new file. They usually need a second.
 	reloadPatience = 30 * time.Second
-	// restartPause is longer than runit's wait of one second before it restarts BIRD.
+	// restartPause is longer than the second that runit waits before it restarts BIRD.
 	restartPause = 1500 * time.Millisecond
-	// clockGrain is BIRD's resolution of time: whole seconds.
+	// clockGrain is the resolution of BIRD's clock: whole seconds.
 	clockGrain = 2 * time.Second
 )
 
-// birdProcess is one of calico-node's processes with BIRD's root file system: BIRD itself, or a process next to it.
+// birdProcess is a calico-node process that has BIRD's root file system. It is BIRD itself, or a process next to it.
 type birdProcess struct {
 	pid    int
-	runs   bool   // it is BIRD
-	beside string // otherwise "confd" or "runsv", BIRD's supervisor
-	config string // BIRD's file
+	runs   bool   // true if it is BIRD
+	beside string // otherwise, "confd" or "runsv", which supervises BIRD
+	config string // BIRD's configuration file
 }
 
 func birdConfig(ctx context.Context, p *probe.Pass) {
@@ -80,12 +80,12 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// birdProgram is the daemon's name: bird or bird6.
+// birdProgram returns the daemon's name: bird or bird6.
 func birdProgram(d node.Daemon) string { return strings.TrimSuffix(d.Name, ".ctl") }
 
-// judgeConfig judges the file and, if BIRD runs, whether BIRD has loaded it.
+// judgeConfig evaluates the file. If BIRD is running, it also evaluates whether BIRD has loaded the file.
 func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProcess) probe.Result {
-	// calico-node always starts both daemons, even if one has nothing to do.
+	// calico-node always starts both daemons, even if one of them has nothing to do.
 	if own := p.Of(probe.KindSelf); len(own) > 0 && len(node.SplitByFamily(own)[d.Family]) == 0 {
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
 	}
@@ -124,7 +124,8 @@ func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProces
 	return judgeLoaded(ctx, d, p.Host, file, r)
 }
 
-// judgeLoaded compares a file with the configuration in BIRD. If BIRD does not answer, bird-socket reports it.
+// judgeLoaded compares a file with the configuration that BIRD has loaded. If BIRD does not answer,
+// bird-socket reports it.
 func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configFile, r probe.Result) probe.Result {
 	one, _, cancel := node.Part(ctx, 3)
 	defer cancel()
@@ -177,7 +178,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 	return r
 }
 
-// without returns the elements of all that others lacks, and that are Calico's sessions.
+// without returns the elements of all that are Calico's sessions and that others lacks.
 func without(some, others []string) []string {
 	var out []string
 	for _, name := range some {
@@ -188,13 +189,13 @@ func without(some, others []string) []string {
 	return out
 }
 
-// configFile is the content of a configuration, and when it was written.
+// configFile holds the content of a configuration file, and the time when it was written.
 type configFile struct {
 	bird.Config
 	age time.Duration
 }
 
-// readConfig reads a file below the root of another process. It resolves links below that root.
+// readConfig reads a file below another process's root directory. It resolves links below that root.
 func readConfig(root, name string) (configFile, error) {
 	container := &probe.Host{Root: root}
 	f, err := container.Open(name)
@@ -219,7 +220,8 @@ func readConfig(root, name string) (configFile, error) {
 	return configFile{c, max(time.Since(info.ModTime()), 0).Round(time.Second)}, err
 }
 
-// birdProcesses finds, for bird and bird6, the daemon, or else a process next to it in calico-node's container.
+// birdProcesses finds the daemon for bird and for bird6. If a daemon is not running, it finds a
+// process next to it in calico-node's container.
 func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	all, err := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool {
 		return slices.Contains([]string{"bird", "bird6", "runsv", "confd", "calico-node", "calico"}, comm)
@@ -253,7 +255,7 @@ func birdProcessOf(args []string) (string, birdProcess) {
 	case program == "bird" || program == "bird6":
 		config := after("-c")
 		if !strings.Contains(config, "/calico/") {
-			return "", birdProcess{} // not Calico's
+			return "", birdProcess{} // not a Calico process
 		}
 		return program, birdProcess{runs: true, config: config}
 	case program == "runsv" && len(args) > 1 && (args[1] == "bird" || args[1] == "bird6"):

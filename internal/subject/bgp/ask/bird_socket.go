@@ -21,7 +21,7 @@ func birdSocket(ctx context.Context, p *probe.Pass) {
 }
 
 func judgeSocket(ctx context.Context, d node.Daemon, p *probe.Pass) probe.Result {
-	// calico-node's own check waits two seconds.
+	// calico-node's own check waits for two seconds.
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
 	c, name, err := d.Talk(one, p.Host)

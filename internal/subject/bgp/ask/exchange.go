@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Facts of bgp-session about the routes of a session, besides imported and exported.
+// Facts of bgp-session about a session's routes, in addition to imported and exported.
 const (
-	factOwnBlocks   probe.Fact = "own_blocks"   // number of this node's blocks that could be exported
-	factTheirBlocks probe.Fact = "their_blocks" // number of the peer's blocks that could be imported
+	factOwnBlocks   probe.Fact = "own_blocks"   // number of this node's blocks that it could export
+	factTheirBlocks probe.Fact = "their_blocks" // number of the peer's blocks that this node could import
 )
 
-// exchangeTime is how long an established session may take to exchange its routes.
+// exchangeTime is the maximum time that an established session may take to exchange its routes.
 const exchangeTime = 10 * time.Second
 
-// judgeExchange judges the routes of an established session with another node. A session that exchanges none of the
-// existing blocks is useless. It returns false if there is nothing to report.
+// judgeExchange evaluates the routes of an established session with another node. A session is useless if it
+// exchanges none of the blocks that exist. If there is nothing to report, it returns false.
 func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
 	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !usesOnlyBGP(d, p) {
@@ -64,7 +64,7 @@ func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe
 		With(bgp.FactFilters, filters), true
 }
 
-// usesOnlyBGP reports whether all pools of the family advertise their blocks by BGP only.
+// usesOnlyBGP reports whether all pools in the address family advertise their blocks only through BGP.
 func usesOnlyBGP(d node.Daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {

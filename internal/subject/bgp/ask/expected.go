@@ -18,13 +18,13 @@ import (
 // bgpExpectedCheck binds bgp.BGPExpected to the function that runs it.
 var bgpExpectedCheck = answers.To(bgp.BGPExpected, bgpExpected)
 
-// Facts of bgp-expected, beside FactMissing.
+// Facts of bgp-expected, in addition to FactMissing.
 const (
-	factExpected probe.Fact = "expected" // number of peers in the API's configuration
-	factExtra    probe.Fact = "extra"    // BIRD's names of peers that are not in the API, the first ten
+	factExpected probe.Fact = "expected" // number of peers that the API configures
+	factExtra    probe.Fact = "extra"    // BIRD's names for the first ten peers that are not in the API
 )
 
-// birdPeer is a peer in BIRD's configuration. The port is 0 if the session's name contains none.
+// birdPeer is a peer in BIRD's configuration. If the session's name contains no port, the port is 0.
 type birdPeer struct {
 	name string
 	addr netip.Addr
@@ -63,7 +63,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 		r, quiet := silent[f]
 		if !quiet || len(here) > 0 { // BIRD 3 serves both families on one socket
 			r = comparePeers(expected[f], here, why == "")
-		} else if r.Status == probe.Fail { // which bird-socket reports
+		} else if r.Status == probe.Fail { // bird-socket reports this
 			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
 		}
 		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(probe.FactFamily, f).With(factExpected, len(expected[f])))
@@ -86,7 +86,8 @@ func configuredPeers(ctx context.Context, d node.Daemon, h *probe.Host) ([]birdP
 	return peersOf(protocols), limit, nil
 }
 
-// peersOf omits peers without a single address. It also omits peers that are the node's own pods, which come and go.
+// peersOf omits peers that have no single address. It also omits peers that are the node's own
+// pods, because these pods come and go.
 func peersOf(protocols []bird.Protocol) []birdPeer {
 	var out []birdPeer
 	for _, o := range protocols {
@@ -104,7 +105,8 @@ func peersOf(protocols []bird.Protocol) []birdPeer {
 	return out
 }
 
-// comparePeers judges the peers of one family. It reports extra peers of BIRD only if all expected peers are known.
+// comparePeers evaluates the peers in one address family. It reports additional peers in BIRD only
+// if all expected peers are known.
 func comparePeers(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
 	ports := map[netip.Addr][]int{}
 	for _, b := range has {

@@ -13,17 +13,17 @@ import (
 // Facts of the result about TCP MD5.
 const factMD5All probe.Fact = "md5_all" // number of segments since boot
 
-// Values of FactMD5, by the kernel's counters.
-const md5Different = "different" // both ends have a password, and they differ
+// Values of FactMD5, according to the kernel's counters.
+const md5Different = "different" // both ends have a password, but the passwords differ
 
-// md5Counters are the kernel's names (net/ipv4/proc.c, since 2.6.20; the third since 4.12).
+// md5Counters lists the kernel's names for these counters (net/ipv4/proc.c, since 2.6.20; the third since 4.12).
 var md5Counters = []struct{ name, word, text string }{
 	{"TCPMD5Failure", md5Different, "were signed with a different password"},
 	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, although this node has no password for the sender"},
 	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, although this node has a password for the sender"},
 }
 
-// md5Counts are the counters of this network namespace, nil if they cannot be read.
+// md5Counts returns the counters in this network namespace, or nil if they cannot be read.
 func md5Counts(h *probe.Host) map[string]int {
 	text, err := kernel.ReadProc(h, "net/netstat")
 	if err != nil {
@@ -38,8 +38,8 @@ func md5Counts(h *probe.Host) map[string]int {
 	return out
 }
 
-// md5Dropped waits briefly for a counter to grow, since peers retry within seconds. It returns false if the kernel
-// never dropped a segment because of a password.
+// md5Dropped waits briefly for a counter to grow, because peers retry within seconds. If the kernel has never
+// dropped a segment because of a password, it returns false.
 func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (probe.Result, bool) {
 	after := md5Counts(h)
 	if len(after) == 0 {
