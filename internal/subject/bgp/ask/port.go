@@ -65,14 +65,14 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// bgpPeers returns the peers to which the check connects: the peers that the API configures for this node, or else the
-// peers in BIRD's configuration. For a BIRD peer it uses this node's own port, unless the session's name contains a
-// port.
+// bgpPeers returns the peers to which the check connects. They are the peers that the API configures for this node, or
+// otherwise the peers in BIRD's configuration. For a peer from BIRD, it uses this node's own port, unless the
+// session's name contains a port.
 func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	expected := p.Of(probe.KindSession)
 	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
 		for _, d := range node.Daemons() {
-			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket reports its problems
+			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket reports BIRD's problems
 			for _, b := range has {
 				expected = append(expected, probe.Target{Name: b.name, Addr: b.addr, Port: cmp.Or(b.port, port)})
 			}
@@ -82,10 +82,10 @@ func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	return append(samplePeers(byFamily[4]), samplePeers(byFamily[6])...)
 }
 
-// samplePeers picks a few of many peers, spread evenly. External peers come first: they are few, and everything depends
-// on them. Nodes that are not ready come last.
+// samplePeers picks a few of many peers, spread evenly over the list. External peers come first, because they are few
+// and everything depends on them. Nodes that are not ready come last.
 func samplePeers(peers []probe.Target) []probe.Target {
-	const maxPeers = 8 // bounds the connections that one run opens in each address family
+	const maxPeers = 8 // limits the connections that one run opens in each address family
 	var groups [3][]probe.Target
 	for _, t := range peers {
 		i := 1
@@ -107,7 +107,7 @@ func samplePeers(peers []probe.Target) []probe.Target {
 	return out
 }
 
-// retractGuess makes a failure unknown if the plan lacks BGP's port, because the check then guessed 179.
+// retractGuess makes a failure unknown if the plan does not contain BGP's port, because the check then guessed 179.
 func retractGuess(p *probe.Pass, r probe.Result) probe.Result {
 	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
 		r.Status = probe.Unknown
@@ -116,7 +116,8 @@ func retractGuess(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// reportListener reports which process uses the port on this node. It names the process if that is not BIRD.
+// reportListener reports whether a process listens on the port on this node. If that process is not
+// BIRD, reportListener names it.
 func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	here := "port " + strconv.Itoa(int(port)) + " here"
 	at, err := node.Listening(port)
@@ -140,7 +141,7 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	}
 }
 
-// birdListeners returns the addresses, on any port, on which a BIRD of this node listens.
+// birdListeners returns the addresses on which a BIRD daemon on this node listens, on any port.
 func birdListeners(ctx context.Context, h *probe.Host) (out []string) {
 	const maxSockets = 500
 	var sockets []kernel.Socket
@@ -150,7 +151,7 @@ func birdListeners(ctx context.Context, h *probe.Host) (out []string) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
 	sockets = sockets[:min(len(sockets), maxSockets)]
-	names, _ := socket.Owners(one, h, sockets) // the visible ones
+	names, _ := socket.Owners(one, h, sockets) // the daemons that are visible
 	for _, s := range sockets {
 		if strings.HasPrefix(names[s.Inode], "bird") {
 			out = append(out, s.Near.String())

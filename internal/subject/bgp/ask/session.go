@@ -29,14 +29,14 @@ func bgpSession(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// sessionsOf reports all peers of one BIRD, and returns how many are down.
+// sessionsOf reports all peers of one BIRD daemon, and returns the number of peers that are down.
 func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
-	// calico-node's own check waits two seconds.
+	// calico-node's own check waits for two seconds.
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
 	c, name, err := d.Talk(one, p.Host)
 	if err != nil {
-		// bird-socket explains this. No session could be queried here.
+		// bird-socket explains the reason. No session could be queried.
 		r := judgeDead(d, p, limit, err)
 		if r.Status != probe.Skip {
 			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
@@ -75,7 +75,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 	return peers - up
 }
 
-// judgeAll judges one BIRD as a whole: do the peers' routes reach the kernel?
+// judgeAll evaluates one BIRD daemon as a whole: do the peers' routes reach the kernel?
 func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
 	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
@@ -90,7 +90,7 @@ func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) prob
 		r = probe.Found(probe.Fail, "%d of %d peers established, but BIRD writes no routes into the kernel: %s", up,
 			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
-			r.Status = probe.Warn // a foreign BIRD may only forward routes to its peers
+			r.Status = probe.Warn // a BIRD that does not belong to Calico may only forward routes to its peers
 		}
 	case peers > 0:
 		r = probe.Found(probe.OK, "%d of %d peers established", up, peers)
@@ -104,7 +104,8 @@ func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) prob
 	return r
 }
 
-// kernelState is the state of the protocol that writes routes to the kernel, the best of several, or "".
+// kernelState returns the state of the protocol that writes routes to the kernel. If there are
+// several, it returns the best state, and "" if there is none.
 func kernelState(protocols []bird.Protocol) string {
 	state := ""
 	for _, o := range protocols {
@@ -116,7 +117,7 @@ func kernelState(protocols []bird.Protocol) string {
 }
 
 // judgeRestart lists the peers for which a graceful restart waits. BIRD marks these peers as pending. If only the
-// table's rows are known, judgeRestart lists the sessions that are not up.
+// rows of the table are known, judgeRestart lists the sessions that are not up.
 func judgeRestart(status bird.Status, protocols []bird.Protocol) probe.Result {
 	down, late, names := []string{}, []string{}, []string{}
 	for _, o := range protocols {
@@ -150,11 +151,12 @@ func judgeRestart(status bird.Status, protocols []bird.Protocol) probe.Result {
 		node.First(names))
 }
 
-// calicoName matches confd's names of sessions (bird.cfg.template). Other sessions were configured by hand.
+// calicoName matches the names that confd gives to sessions (bird.cfg.template). Other sessions
+// were configured by hand.
 var calicoName = regexp.MustCompile(`^(Global|Node|Mesh|Local_Workload)_`)
 
-// sessionReasons maps BIRD's texts for a session that is down to one word each. The texts are from
-// proto/bgp/packets.c. For socket errors they are the C library's: musl's in Calico's images, glibc's elsewhere.
+// sessionReasons maps BIRD's texts about a session that is down to one word each. The texts are from
+// proto/bgp/packets.c. The texts for socket errors come from the C library: musl in Calico's images, glibc elsewhere.
 var sessionReasons = []struct{ words, reason string }{
 	{"Connection refused", "refused"},
 	{"Network unreachable", "net-unreachable"}, {"Network is unreachable", "net-unreachable"},
@@ -167,7 +169,7 @@ var sessionReasons = []struct{ words, reason string }{
 	{"Connection rejected", "unknown-peer"}, {"Peer de-configured", "unknown-peer"},
 }
 
-// sessionReason returns one word for why a session is down, or "" if BIRD does not report it.
+// sessionReason returns one word for the reason why a session is down, or "" if BIRD does not report the reason.
 func sessionReason(text string) string {
 	for _, r := range sessionReasons {
 		if strings.Contains(text, r.words) {
@@ -181,7 +183,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		// Sessions come last: the plan contains all sessions, but only some nodes.
+		// Sessions come last, because the plan contains all sessions but only some nodes.
 		for _, t := range append(p.Of(probe.KindNode, probe.KindPeer), p.Of(probe.KindSession)...) {
 			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
@@ -200,7 +202,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	return withDetails(node.About(r, peer).On(target), proto, seconds, known), peer
 }
 
-// sessionState judges the state of a session and the age of that state.
+// sessionState evaluates the state of a session, and the age of that state.
 func sessionState(proto bird.Protocol, age string) probe.Result {
 	var r probe.Result
 	switch {
@@ -232,7 +234,7 @@ func sessionState(proto bird.Protocol, age string) probe.Result {
 	return r
 }
 
-// withDetails adds BIRD's details about a session to its result, and the age of its state.
+// withDetails adds BIRD's details about a session, and the age of the session's state, to the result.
 func withDetails(r probe.Result, proto bird.Protocol, since time.Duration, known bool) probe.Result {
 	r = r.With(factProtocol, proto.Name).With(bgp.FactState, proto.State).With(bgp.FactBGPState, proto.BGP).
 		With(bgp.FactASNumber, proto.NeighborAS)

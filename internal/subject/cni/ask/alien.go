@@ -11,14 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// machines are the CPUs for which probes are built, as in an ELF header.
+// machines maps the CPUs for which probes are built to the values in an ELF header.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// narrow are the 32-bit CPUs whose programs most kernels for these CPUs also start.
+// narrow maps a CPU to the 32-bit CPU whose programs most of its kernels also start.
 var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
 
-// alienPlugins lists plugins that the kernel cannot start ("exec format error", "permission denied"), each with the
-// reason. It omits scripts, and files that it cannot read.
+// alienPlugins lists plugins that the kernel cannot start ("exec format error", "permission denied"), with the
+// reason for each. It omits scripts, and files that it cannot read.
 func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	var out []string
 	for _, plugin := range plugins {
@@ -37,7 +37,8 @@ func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	return out
 }
 
-// cannotStart returns why the kernel cannot start a file as a program, or "" if the kernel may be able to.
+// cannotStart returns the reason why the kernel cannot start a file as a program. It returns "" if
+// the kernel may be able to.
 func cannotStart(h *probe.Host, file string) (string, error) {
 	f, err := h.Open(file)
 	if err != nil {
@@ -48,7 +49,7 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", file, err)
 	}
-	head := make([]byte, 20) // up to the ELF header's machine
+	head := make([]byte, 20) // up to and including the machine field of the ELF header
 	n, err := f.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("reading %s: %w", file, err)
@@ -65,8 +66,8 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 	return "", nil
 }
 
-// loadedLength returns how long a program's file must be for the kernel to load it, or 0 if unknown. It reads only the
-// program headers, because a truncated file lacks its section headers.
+// loadedLength returns the minimum length of a program's file for the kernel to load it, or 0 if that is unknown. It
+// reads only the program headers, because a truncated file has no section headers.
 func loadedLength(f io.ReaderAt) int64 {
 	var head elf.Header64
 	if err := binary.Read(io.NewSectionReader(f, 0, 64), binary.LittleEndian, &head); err != nil ||
@@ -87,10 +88,11 @@ func loadedLength(f io.ReaderAt) int64 {
 	return int64(end)
 }
 
-// maxFileEnd exceeds the size of any program. A larger number is from a broken header.
+// maxFileEnd is larger than any program. A larger number comes from a broken header.
 const maxFileEnd = 1 << 40
 
-// alien returns why a program cannot run on this CPU, or "" if it may. Both CPUs have the same byte order.
+// alien returns the reason why a program cannot run on this CPU, or "" if it may run. Both CPUs
+// have the same byte order.
 func alien(head []byte, size int64) string {
 	switch {
 	case size == 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// renamedConfig is a configuration of Calico that another program renamed, as Cilium does to own the folder, "" if none
-// exists.
+// renamedConfig returns a Calico configuration that another program has renamed. For example, Cilium renames such files
+// to take over the folder. If there is none, it returns "".
 func renamedConfig(h *probe.Host, dir string) string {
 	names, err := h.ReadDir(dir)
 	if err != nil {

@@ -39,8 +39,8 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 	p.Report(withPools(p, r))
 }
 
-// searchElsewhere looks in Calico's usual folders for files that the runtime's folders lack
-// (projectcalico/calico#4308).
+// searchElsewhere looks in Calico's usual folders for files that are missing in the runtime's
+// folders (projectcalico/calico#4308).
 func searchElsewhere(h *probe.Host, r probe.Result, used node.CNIPlace) probe.Result {
 	for _, place := range node.CNIPlaces {
 		switch {
@@ -68,19 +68,19 @@ func searchElsewhere(h *probe.Host, r probe.Result, used node.CNIPlace) probe.Re
 	return r
 }
 
-// runtimeCNI is containerd's report about its network configuration.
+// runtimeCNI is what containerd reports about its network configuration.
 type runtimeCNI struct {
 	node.CNIPlace
-	load    string // result of its last load: "OK", an error, "" = not reported
-	without bool   // NetworkReady is false
+	load    string // result of its last load: "OK" or an error, "" = not reported
+	without bool   // true if NetworkReady is false
 }
 
-// minConfigAge is the age at which containerd must have read a file and its folder. It rereads the folder within a
-// second of each change, so it may not have read a younger file yet.
+// minConfigAge is the age from which containerd must have read a file and its folder. containerd reads the folder
+// again within a second of each change, so it may not have read a younger file yet.
 const minConfigAge = 30 * time.Second
 
-// withLoadStatus turns a good result into a bad one if containerd reports that it found no file and still has no
-// network. It stops watching a folder that is removed or renamed (containerd/containerd#11209).
+// withLoadStatus turns a good result into a bad one if containerd reports that it found no file and that it still has
+// no network. containerd stops watching a folder if the folder is removed or renamed (containerd/containerd#11209).
 func (c runtimeCNI) withLoadStatus(h *probe.Host, r probe.Result, now time.Time) probe.Result {
 	if r.Status != probe.OK || !c.without || !strings.Contains(c.load, "no network config found in") {
 		return r
@@ -95,14 +95,14 @@ func (c runtimeCNI) withLoadStatus(h *probe.Host, r probe.Result, now time.Time)
 	return out.With(probe.FactReason, cni.CNIUnread)
 }
 
-// runtimePlace returns the folders that containerd reports, or false if it reports no folders.
+// runtimePlace returns the folders that containerd reports, or false if it does not report any.
 func runtimePlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
 	used, ok := queryRuntime(ctx, p)
 	return used.CNIPlace, ok
 }
 
 // queryRuntime queries containerd for its folders, and for the result of its last load. It returns false if containerd
-// reports no folders.
+// does not report any folders.
 func queryRuntime(ctx context.Context, p *probe.Pass) (runtimeCNI, bool) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -125,15 +125,15 @@ func queryRuntime(ctx context.Context, p *probe.Pass) (runtimeCNI, bool) {
 	return runtimeCNI{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
 }
 
-// placeIn reads the folders from containerd's configuration. Older versions have one plugin folder, newer versions
-// several.
+// placeIn reads the folders from containerd's configuration. Older versions have one plugin folder, and newer
+// versions have several.
 func placeIn(config []byte) (node.CNIPlace, bool) {
 	var reply struct {
 		CNI struct {
 			ConfDir string   `json:"confDir"`
 			BinDir  string   `json:"binDir"`
 			BinDirs []string `json:"binDirs"`
-			// containerd v2: with UseInternalLoopback it needs no plugin for a pod's loopback.
+			// containerd v2: with UseInternalLoopback, it needs no plugin for a pod's loopback interface.
 			UseInternalLoopback bool `json:"useInternalLoopback"`
 		} `json:"cni"`
 	}
@@ -148,12 +148,12 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 		Loopback: !reply.CNI.UseInternalLoopback}, true
 }
 
-// networksAt judges the first place with Calico's network or Multus, or else the first place with any network. CRI-O
-// ships a default network, and reads another folder on OpenShift. Without any network, the result is a fault only if
-// the runtime reported its folder (sure).
+// networksAt evaluates the first place that has Calico's network or Multus. If there is none, it evaluates the first
+// place that has any network. CRI-O comes with a default network, and reads another folder on OpenShift. If there is
+// no network at all, the result is a fault only if the runtime reported its folder (sure).
 func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 	var odd error
-	var other func() probe.Result // result of a place without Calico's network
+	var other func() probe.Result // result for a place without Calico's network
 	hidden := 0
 	for _, place := range places {
 		networks, err := node.NetworksIn(h, place.Config)
@@ -171,7 +171,7 @@ func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 		case slices.ContainsFunc(networks,
 			func(n node.Network) bool { return isMultus(n) || slices.Contains(n.Plugins, "calico") }):
 			return judge()
-		case len(networks) > 0 && other == nil: // CRI-O ships its own network, and may read another folder
+		case len(networks) > 0 && other == nil: // CRI-O comes with its own network, and may read another folder
 			other = judge
 		}
 	}

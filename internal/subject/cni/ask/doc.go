@@ -1,5 +1,5 @@
-// Package ask runs the checks of CNI on a node. It reads the CNI configuration, the plugins and Calico's IPAM files,
-// and connects to the API server of the plugin's kubeconfig. Only the probe links it.
+// Package ask runs the CNI checks on a node. It reads the CNI configuration, the plugins and Calico's IPAM files. It
+// also connects to the API server in the plugin's kubeconfig. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// familiesWithoutPool returns the address families that a network requests but no enabled pool has. It returns nil if
-// the pools are unknown or no pool is enabled: an API check reports that.
+// familiesWithoutPool returns the address families that a network requests but that have no enabled pool. It returns
+// nil if the pools are unknown or no pool is enabled, because an API check reports that.
 func familiesWithoutPool(p *probe.Pass, requested []string) []string {
 	if node.Unlisted(p, probe.KindPool) != nil {
 		return nil
@@ -30,7 +30,7 @@ func familiesWithoutPool(p *probe.Pass, requested []string) []string {
 	return slices.DeleteFunc(slices.Clone(requested), func(family string) bool { return has[family] })
 }
 
-// withPools compares the network's families with the pools. Calico's IPAM assigns an address of each requested family,
+// withPools compares the network's families with the pools. Calico's IPAM assigns an address in each requested family,
 // or fails.
 func withPools(p *probe.Pass, r probe.Result) probe.Result {
 	requested, _ := r.Facts[cni.FactAssigns].([]string)

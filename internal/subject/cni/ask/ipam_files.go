@@ -21,18 +21,20 @@ var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-// lockPause is the time between two looks at a lock. host-local holds its lock only while it assigns one address, so
-// the same holder after a pause hangs. For the plugin's lock, the holder's age also decides.
+// lockPause is the time between two looks at a lock. host-local holds its lock only while it assigns one address. If
+// a process still holds the lock after the pause, it hangs. For the plugin's lock, the age of the process that holds
+// it also matters.
 const lockPause = time.Second
 
-// pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
-// ipam_lock_linux.go).
+// pluginLock returns the lock that calico-ipam holds while it assigns or releases an address
+// (cni-plugin, ipam_lock_linux.go).
 func pluginLock(h *probe.Host) string {
 	set, _ := node.PluginSettings(h)
 	return cmp.Or(set.LockFile, "/run/calico/ipam.lock")
 }
 
-// maxPluginCall is how long one call of the plugin may hold its lock. Its own requests to the API take seconds at most.
+// maxPluginCall is the maximum time that one call of the plugin may hold its lock. Its own requests
+// to the API take seconds at most.
 const maxPluginCall = 10 * time.Second
 
 func ipamFiles(ctx context.Context, p *probe.Pass) {
@@ -42,8 +44,8 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pluginLockResult judges whether one process holds the plugin's lock for longer than lockPause. It returns false if no
-// lock exists, or if the kernel does not report the holder.
+// pluginLockResult evaluates whether a single process holds the plugin's lock for longer than lockPause. It returns
+// false if there is no lock, or if the kernel does not report which process holds it.
 func pluginLockResult(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)
@@ -125,8 +127,8 @@ func hostLocalResult(ctx context.Context, p *probe.Pass) probe.Result {
 	return r.With(cni.FactAddresses, addresses)
 }
 
-// pluginsAt lists the plugins of the pods' network at a place: the plugins of the first file, or of the file behind
-// Multus.
+// pluginsAt lists the plugins of the pods' network at a place. They come from the first file, or from the file that
+// Multus uses.
 func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	networks, _ := node.NetworksIn(h, place.Config) // cni-config reports errors
 	for _, n := range networks {
@@ -137,9 +139,9 @@ func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	return nil
 }
 
-// migrationObstacle returns why upgrade-ipam always fails, as a word and a sentence, or "" without a known obstacle.
-// upgrade-ipam uses the first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address
-// (migrate.go). Nodes with a tunnel address are exempt.
+// migrationObstacle returns the reason why upgrade-ipam always fails, as a word and a sentence. If no obstacle is
+// known, it returns "". upgrade-ipam uses the first address in the Node's podCIDR for the node's tunnel, so a pool
+// must contain that address (migrate.go). This does not apply to nodes that already have a tunnel address.
 func migrationObstacle(p *probe.Pass) (reason, why string) {
 	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
 	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
@@ -161,13 +163,13 @@ func migrationObstacle(p *probe.Pass) (reason, why string) {
 	return cni.IPAMOutsidePool, fmt.Sprintf("no enabled IP pool contains the Node's podCIDR %s", cidr)
 }
 
-// holderText names a process of the node, and its age: a lock is held for milliseconds, a backup runs for an hour.
+// holderText names a process on the node and its age. A lock is held for milliseconds, but a backup runs for an hour.
 func holderText(h *probe.Host, pid int) string {
 	if pid == 0 {
 		return ""
 	}
 	name, age := node.WhoIs(h, pid)
-	if name == "" { // the process has exited since
+	if name == "" { // the process has exited in the meantime
 		return fmt.Sprintf(" by process %d", pid)
 	}
 	return fmt.Sprintf(" by process %d (%s, %v old)", pid, name, age)

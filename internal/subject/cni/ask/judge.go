@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// judgeNetworks judges the networks of a folder. The runtime uses the first network. judgeNetworks looks for another
-// network's plugins only if the runtime reports its plugin folders: CRI-O has several.
+// judgeNetworks evaluates the networks in a folder. The runtime uses the first network. For another network,
+// judgeNetworks looks for the plugins only if the runtime reports its plugin folders, because CRI-O has several.
 func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) probe.Result {
 	first := networks[0]
 	needs := slices.Clone(first.Plugins)
@@ -31,8 +31,8 @@ func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) 
 	return r.With(probe.FactFile, first.File).With(cni.FactPlugins, first.Plugins).With(probe.FactMissing, missing)
 }
 
-// judgeFirst judges whether the first network is Calico's. A backup of Calico's file next to another network is a
-// fault only if the pods' network is Calico's. Otherwise Calico may only enforce policy.
+// judgeFirst evaluates whether the first network is Calico's. If there is a backup of Calico's file next to
+// another network, it is a fault only if the pods' network is Calico's. Otherwise, Calico may only enforce policy.
 func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.Result {
 	first := networks[0]
 	named := strings.Join(first.Plugins, ", ")
@@ -59,7 +59,7 @@ func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.
 	return probe.Found(probe.OK, "%s is used, with the plugins %s", first.File, named)
 }
 
-// judgePlugins judges whether the runtime can start all plugins of the network in use.
+// judgePlugins evaluates whether the runtime can start all plugins of the network in use.
 func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bins []string) probe.Result {
 	if len(missing) > 0 {
 		format := "%s names plugins that are not in %s: %s"
@@ -80,13 +80,13 @@ func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bi
 	return r
 }
 
-// isMultus reports whether a network is Multus, which calls the networks behind it.
+// isMultus reports whether a network is Multus, which calls other networks.
 func isMultus(n node.Network) bool {
 	return slices.Contains(n.Plugins, "multus") || slices.Contains(n.Plugins, "multus-shim")
 }
 
-// missingPlugins lists the plugins that no folder contains. It returns an empty list if a folder is not visible, or if
-// no folder exists.
+// missingPlugins lists the plugins that are not in any folder. It returns an empty list if a folder is not visible, or
+// if none of the folders exists.
 func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	missing, seen := append([]string{}, plugins...), false
 	for _, bin := range bins {
@@ -106,8 +106,8 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	return missing
 }
 
-// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. Both are ""
-// if no folder is mounted noexec, or if the mounts are not visible.
+// mountedNoExec returns the first existing folder that is on a file system mounted noexec, and the mount point. Both
+// are "" if no such folder exists, or if the mounts are not visible.
 func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
 	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
 	table, err := kernel.ReadProc(h, "1/mountinfo")

@@ -19,25 +19,25 @@ import (
 // cniMTUCheck binds cni.CNIMTU to the function that runs it.
 var cniMTUCheck = answers.To(cni.CNIMTU, cniMTU)
 
-// Facts of cni-mtu, all in bytes.
+// Facts of cni-mtu. All values are in bytes.
 const (
-	factPodMTU   probe.Fact = "pod_mtu"  // of new pods, 0 if unknown
-	factHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
-	factOverhead probe.Fact = "overhead" // the largest overhead of a tunnel in use
+	factPodMTU   probe.Fact = "pod_mtu"  // MTU of new pods, 0 if unknown
+	factHostMTU  probe.Fact = "host_mtu" // MTU of the interface that has the node's address
+	factOverhead probe.Fact = "overhead" // the largest overhead of the tunnels in use
 )
 
-// mtuWaste is the percentage below the largest possible MTU from which an MTU counts as too small. An MTU for WireGuard
-// over IPv6 on a network with MTU 1500 is five percent below, and is accepted. Felix's default of 1460 for an unknown
-// interface on a network with MTU 9000 is too small.
+// mtuWaste is how many percent an MTU must be below the largest possible MTU to count as too small. On a network with
+// MTU 1500, an MTU for WireGuard over IPv6 is five percent below and is accepted. On a network with MTU 9000, Felix's
+// default of 1460 for an unknown interface is too small.
 const mtuWaste = 10
 
-// leg is one path of a pod's packets off the node.
+// leg is one path on which a pod's packets leave the node.
 type leg struct {
 	via      string // the tunnel device, "" = none
-	mtu      int    // of that device
-	name     string // of the encapsulation
+	mtu      int    // MTU of that device
+	name     string // overhead of the encapsulation
 	overhead int
-	out      string // the interface with the node's address
+	out      string // the interface that has the node's address
 	outMTU   int
 }
 
@@ -96,8 +96,8 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 	p.Report(r)
 }
 
-// legsOf lists the paths of one family through the interface with the node's address. The pools determine the
-// encapsulation. If the pools are unknown (see the error), the devices suggest it.
+// legsOf lists the paths of one address family through the interface that has the node's address. The pools
+// determine the encapsulation. If the pools are unknown (see the error), legsOf derives it from the devices.
 func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) {
 	out, subnet := node.Uplink(p, all, f)
 	if out == nil {
@@ -127,7 +127,7 @@ func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) 
 	return legs, unsure
 }
 
-// podMTU returns the MTU of new pods and its source, or 0 if unknown.
+// podMTU returns the MTU of new pods and where it comes from, or 0 if it is unknown.
 func podMTU(h *probe.Host) (mtu int, from string) {
 	for _, place := range node.CNIPlaces {
 		networks, err := node.NetworksIn(h, place.Config)
@@ -157,7 +157,7 @@ func podMTU(h *probe.Host) (mtu int, from string) {
 	return mtu, file
 }
 
-// mtuIn returns the MTU in a CNI configuration for Calico's plugin, or 0.
+// mtuIn returns the MTU from a CNI configuration for Calico's plugin, or 0.
 func mtuIn(text []byte) int {
 	type plugin struct {
 		Type string `json:"type"`
@@ -178,7 +178,7 @@ func mtuIn(text []byte) int {
 	return 0
 }
 
-// judgeMTU compares the MTUs of new and existing pods with the paths of their packets.
+// judgeMTU compares the MTUs of new and existing pods with the paths that their packets take.
 func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Result {
 	tight := slices.MinFunc(legs, func(a, b leg) int { return a.takes() - b.takes() })
 	sizes := slices.Sorted(maps.Keys(pods))

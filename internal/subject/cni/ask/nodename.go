@@ -16,7 +16,7 @@ import (
 // cniNodenameCheck binds cni.CNINodename to the function that runs it.
 var cniNodenameCheck = answers.To(cni.CNINodename, probe.Once(cniNodename))
 
-// factName is the name in the file.
+// factName is the name that the file contains.
 const factName probe.Fact = "name"
 
 func cniNodename(_ context.Context, h *probe.Host) probe.Result {
@@ -55,7 +55,8 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another file.
+// missingNodename returns the result if the file that the CNI plugin reads is missing, and
+// calico-node writes another file.
 func missingNodename(h *probe.Host, file, kept string) probe.Result {
 	r := probe.Found(probe.Fail, "%s (read by the CNI plugin) and %s (written by calico-node) do not exist: calico-node has not finished its start-up on this node", file, kept)
 	if _, err := h.Stat(kept); err == nil {
@@ -64,7 +65,7 @@ func missingNodename(h *probe.Host, file, kept string) probe.Result {
 	return r.With(probe.FactReason, "missing")
 }
 
-// isNodeRef reports whether calico-node is configured with another name than its Node in Kubernetes.
+// isNodeRef reports whether calico-node is configured with a name that differs from its Node's name in Kubernetes.
 func isNodeRef(h *probe.Host, name string) bool {
 	p, ok, err := node.CalicoProcess(h, "felix")
 	if err != nil || !ok {
@@ -74,7 +75,7 @@ func isNodeRef(h *probe.Host, name string) bool {
 	return set["CALICO_K8S_NODE_REF"] == h.Node && set["NODENAME"] == name
 }
 
-// nodename reads the file and its modification time.
+// nodename returns the content of the file and its modification time.
 func nodename(h *probe.Host, file string) (text []byte, written time.Time, err error) {
 	f, err := h.Open(file)
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// factProxy is the host and port of a proxy. It omits the userinfo in front of them, which may contain a password.
+// factProxy is the host and port of a proxy. It omits the user information before the host, which
+// may contain a password.
 const factProxy probe.Fact = "proxy"
 
-// reportProxy reports, without judging it, a proxy that the CNI plugin would use for the API server's address.
+// reportProxy reports the proxy that the CNI plugin would use for the API server's address. It does not judge it.
 func reportProxy(p *probe.Pass, server string) {
 	name, proxy := pluginProxy(p.Host, server)
 	at, err := url.Parse(server)
@@ -25,9 +26,9 @@ func reportProxy(p *probe.Pass, server string) {
 		On(cni.TargetRuntimeProxy).With(factProxy, proxy).With(cni.FactServer, at.Host))
 }
 
-// pluginProxy returns the proxy that the CNI plugin would use for a URL, and the runtime with the proxy in its
-// environment. The plugin inherits that environment, and Go programs obey it (projectcalico/calico#2941). Both are ""
-// without a proxy.
+// pluginProxy returns the proxy that the CNI plugin would use for a URL, and the runtime that has the proxy in its
+// environment. The plugin inherits that environment, and Go programs use the proxy settings in it
+// (projectcalico/calico#2941). If there is no proxy, both are "".
 func pluginProxy(h *probe.Host, server string) (runtime, proxy string) {
 	at, err := url.Parse(server)
 	if err != nil {

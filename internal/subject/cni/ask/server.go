@@ -51,8 +51,8 @@ func cniServer(ctx context.Context, p *probe.Pass) {
 	p.Report(r.With(probe.FactFile, file).With(cni.FactServer, probe.Origin(config.server)))
 }
 
-// foreignNetwork returns the runtime's first network, and whether it is certain not to be Calico's. It returns false
-// for Multus, which may delegate to Calico, and for an unreadable file, which cni-config judges.
+// foreignNetwork returns the runtime's first network, and reports whether that network is certainly not Calico's. It
+// returns false for Multus, which may delegate to Calico, and for an unreadable file, which cni-config evaluates.
 func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, bool) {
 	networks, err := node.NetworksIn(h, cmp.Or(c.folder, path.Dir(file)))
 	if err != nil || len(networks) == 0 || networks[0].Err != nil {
@@ -62,7 +62,7 @@ func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, 
 	return first, !isMultus(first) && !slices.Contains(first.Plugins, "calico")
 }
 
-// connect opens one connection like the plugin.
+// connect opens one connection in the same way as the plugin.
 func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, at *url.URL) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()
@@ -98,8 +98,8 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, a
 	return demoteKnown(p, at, found, node.NoAnswer(err, addr, limit))
 }
 
-// trust returns how the plugin verifies the server (nil without TLS), and a description of what an answer proves. As in
-// client-go, authority data takes precedence over a file, and a relative path starts at the kubeconfig's folder.
+// trust returns how the plugin verifies the server (nil without TLS). It also describes what an answer proves. As in
+// client-go, CA data takes precedence over a CA file, and a relative path starts at the kubeconfig's folder.
 func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Config, string, error) {
 	if at.Scheme == "http" {
 		return nil, "without TLS", nil
@@ -123,7 +123,7 @@ func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Confi
 		InsecureSkipVerify: c.untested}, verified, nil
 }
 
-// portOf is the port of a URL.
+// portOf returns a URL's port.
 func portOf(at *url.URL) string {
 	if port := at.Port(); port != "" || at.Scheme != "http" {
 		return cmp.Or(port, "443")
@@ -131,10 +131,10 @@ func portOf(at *url.URL) string {
 	return "80"
 }
 
-// dialEach connects to the first address that accepts, as client-go does. Each address gets an equal share of the
-// remaining time. It returns the address of the last attempt.
+// dialEach connects to the first address that accepts a connection, as client-go does. Each address gets an equal
+// share of the remaining time. It returns the address that it tried last.
 func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Conn, addr string, err error) {
-	end, _ := ctx.Deadline() // part sets it
+	end, _ := ctx.Deadline() // part sets the limit
 	for i, a := range addrs {
 		addr = net.JoinHostPort(a.String(), port)
 		dialer := net.Dialer{Timeout: time.Until(end) / time.Duration(len(addrs)-i)}
@@ -145,7 +145,7 @@ func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Co
 	return nil, addr, err
 }
 
-// lookupFailure returns the result for a server name without an address.
+// lookupFailure returns the result if a server name has no address.
 func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	var lookup *net.DNSError
 	switch isLookup := errors.As(err, &lookup); {
@@ -158,8 +158,8 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	return probe.Failed(err)
 }
 
-// certificateResult returns the result for a certificate that the plugin would reject, or for an answer without a
-// certificate.
+// certificateResult returns the result for a certificate that the plugin would reject, or for an answer that came
+// without a certificate.
 func certificateResult(err error) (probe.Result, bool) {
 	var invalid x509.CertificateInvalidError
 	reason := ""
@@ -180,7 +180,7 @@ func certificateResult(err error) (probe.Result, bool) {
 	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
 }
 
-// demoteKnown turns a failure into info if datastore-latency connects to the same server and judges it.
+// demoteKnown turns a failure into info if datastore-latency connects to the same server and evaluates it.
 func demoteKnown(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
 	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
 		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)

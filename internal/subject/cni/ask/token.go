@@ -27,9 +27,9 @@ const (
 	factIssuer probe.Fact = "issuer"
 )
 
-// tokenLow is the remaining lifetime below which renewals must have failed. calico-node requests tokens for 24 hours,
-// and renews each after a quarter to half of its remaining lifetime (calico, node/pkg/cni/token_watch.go). So at least
-// 12 hours normally remain. For shorter tokens, a quarter of the lifetime is the limit.
+// If less than tokenLow of the token's lifetime remains, renewals must have failed. calico-node requests tokens for 24
+// hours. It renews each token after a quarter to half of its remaining lifetime (calico, node/pkg/cni/token_watch.go).
+// So at least 12 hours normally remain. For tokens with a shorter lifetime, the limit is a quarter of the lifetime.
 const tokenLow = time.Hour
 
 func cniToken(ctx context.Context, p *probe.Pass) {
@@ -44,8 +44,8 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pluginConfigOf reads calico-kubeconfig from the runtime's folder, or else from the usual folders. If it finds no
-// file, it returns why.
+// pluginConfigOf reads calico-kubeconfig from the runtime's folder. If the runtime did not report a folder, it
+// tries the usual folders. If it does not find a file, it returns the reason.
 func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := node.CNIPlaces
 	used, ok := runtimePlace(ctx, p)
@@ -68,20 +68,20 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 	return "", pluginConfig{}, &r
 }
 
-// pluginConfig is the relevant part of a kubeconfig: API server and CA of its first cluster, and token of its first
-// user.
+// pluginConfig holds the relevant parts of a kubeconfig: the API server and CA of its first cluster, and the token
+// of its first user.
 type pluginConfig struct {
 	folder        string // the runtime's folder, "" = not reported
 	server        string // URL, "" = none
 	serverName    string // the name in the server's certificate, "" = the host of the URL
-	authority     []byte // PEM, nil = not in the file
-	authorityFile string // path of a file with the CA, "" = none
-	untested      bool   // the file disables certificate verification
-	claims        claims // of the token
-	err           error  // why claims are missing. Never quotes the file
+	authority     []byte // PEM, nil = not in the kubeconfig
+	authorityFile string // path of a file that contains the CA, "" = none
+	untested      bool   // true if the kubeconfig disables certificate verification
+	claims        claims // the token's claims
+	err           error  // why claims are missing; never quotes the file
 }
 
-// tokenResult judges the token.
+// tokenResult evaluates the token.
 func (c pluginConfig) tokenResult(file string) probe.Result {
 	if c.err != nil {
 		return probe.Found(probe.Unknown, "%s: %v", file, c.err)
@@ -89,11 +89,11 @@ func (c pluginConfig) tokenResult(file string) probe.Result {
 	return c.claims.judge(time.Now()).With(cni.FactServer, probe.Origin(c.server))
 }
 
-// claims are the claims in a service account's token (RFC 7519).
+// claims holds the claims in a service account token (RFC 7519).
 type claims struct {
 	Issuer  string `json:"iss"`
 	Subject string `json:"sub"`
-	Expires int64  `json:"exp"` // seconds since 1970, 0 = no end
+	Expires int64  `json:"exp"` // seconds since 1970, 0 = it does not expire
 	Issued  int64  `json:"iat"`
 	From    int64  `json:"nbf"`
 	Of      struct {

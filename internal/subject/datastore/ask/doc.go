@@ -1,5 +1,5 @@
-// Package ask runs the checks of the datastore on a node. It connects to the API server or etcd, and to Typha. Only the
-// probe links it.
+// Package ask runs the datastore checks on a node. It connects to the API server or etcd, and to Typha. Only the probe
+// links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

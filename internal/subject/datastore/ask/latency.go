@@ -22,11 +22,11 @@ var datastoreLatencyCheck = answers.To(datastore.DatastoreLatency, datastoreLate
 
 // Facts of datastore-latency.
 const (
-	factTLS probe.Fact = "tls_ms" // handshake, median
+	factTLS probe.Fact = "tls_ms" // TLS handshake, median
 
-	factWorst    probe.Fact = "worst_ms" // the whole request, worst
-	factAnswered probe.Fact = "answered" // number of answered tries
-	factTries    probe.Fact = "tries"    // number of tries
+	factWorst    probe.Fact = "worst_ms" // the whole request, slowest
+	factAnswered probe.Fact = "answered" // number of attempts that were answered
+	factTries    probe.Fact = "tries"    // number of attempts
 )
 
 func datastoreLatency(ctx context.Context, p *probe.Pass) {
@@ -94,7 +94,8 @@ func latencyResult(trips []node.Trip, tried int, last error, limit time.Duration
 		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
-// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 count as answers.
+// withAPIAnswer adds the answer from the API server, or from a proxy in front of it. The status
+// codes 401 and 403 count as answers.
 func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	ill := slices.DeleteFunc(slices.Clone(trips),
 		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
@@ -111,8 +112,8 @@ func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	return r.With(probe.FactCode, page.Code).With(probe.FactReason, "unhealthy")
 }
 
-// complaint is the line of an answer that shows the error: in the API server's list, the first line that begins with
-// [-], else the first line.
+// complaint returns the line of an answer that shows the error. In the API server's list, that is the first line
+// that begins with [-]. Otherwise, it is the first line.
 func complaint(body string) string {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "[-]") {
@@ -143,7 +144,7 @@ func withEtcdAnswer(r probe.Result, last node.Trip) probe.Result {
 	return r
 }
 
-// withExpiry judges the dates of the certificate that a server presented.
+// withExpiry evaluates the dates of the certificate that a server presented.
 func withExpiry(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
 	if c == nil {
 		return r
@@ -164,7 +165,7 @@ func etcdCertificates(p *probe.Pass, now time.Time) {
 	for _, name := range []string{"etcd-cert", "etcd-ca"} {
 		text, err := p.Host.ReadFile(node.EtcdFiles + name)
 		if err != nil {
-			continue // an etcd without TLS, or not visible from here
+			continue // etcd does not use TLS, or the files are not visible from here
 		}
 		c, err := certificateIn(text)
 		if err != nil {
@@ -177,7 +178,8 @@ func etcdCertificates(p *probe.Pass, now time.Time) {
 	}
 }
 
-// certificateIn returns the certificate in a file that expires last. A file of CAs may contain expired ones.
+// certificateIn returns the certificate that expires last among those in a file. A file of CAs may
+// contain expired certificates.
 func certificateIn(text []byte) (*x509.Certificate, error) {
 	var last *x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -195,7 +197,7 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 	return last, nil
 }
 
-// abortedResult returns the result for a server that closes the connection before answering.
+// abortedResult returns the result for a server that closes the connection before it answers.
 func abortedResult(alert error) probe.Result {
 	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
 		With(probe.FactReason, "alert")

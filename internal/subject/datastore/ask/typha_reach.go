@@ -18,7 +18,7 @@ import (
 // typhaReachCheck binds datastore.TyphaReach to the function that runs it.
 var typhaReachCheck = answers.To(datastore.TyphaReach, typhaReach)
 
-// factTLSSpoken is whether a server speaks TLS.
+// factTLSSpoken is true if a server speaks TLS.
 const factTLSSpoken probe.Fact = "tls"
 
 func typhaReach(ctx context.Context, p *probe.Pass) {
@@ -53,9 +53,9 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// reachTypha connects to a Typha and begins a TLS handshake. Typha requires a client certificate, which this probe
-// lacks. So an alert about the missing certificate (node.AlertOf), after the server requested one, proves a working
-// Typha. Any other alert is a fault.
+// reachTypha connects to a Typha instance and starts a TLS handshake. Typha requires a client certificate, which
+// this probe does not have. Typha works if it requests the certificate and then sends an alert that the certificate
+// is missing (node.AlertOf). Any other alert is a fault.
 func reachTypha(ctx context.Context, addr string, now time.Time) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()

@@ -53,9 +53,9 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// withOtherZone adds to an answer without an address that the same server resolves names of another namespace. The
-// server's configuration then has a separate zone for this namespace. withOtherZone repeats the first query afterwards,
-// because a server that briefly lost the API answers it now.
+// If an answer contains no address, withOtherZone adds that the same server resolves names in another namespace. In
+// that case, the server's configuration has a separate zone for this namespace. withOtherZone repeats the first query
+// afterwards, because a server that briefly lost the API may now answer it.
 func withOtherZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
 		return r
@@ -72,7 +72,7 @@ func withOtherZone(ctx context.Context, r probe.Result, network, addr, name, dom
 	return r.With(dnsfacts.FactOtherZone, other)
 }
 
-// withEndpoints adds the API's reason to a bad answer of a Service without endpoints.
+// withEndpoints adds the reason that the API gives to a bad answer from a Service without endpoints.
 func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	why := t.Attrs[probe.AttrEmpty]
 	if why == "" || r.Status != probe.Fail {
@@ -85,7 +85,7 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
-// judgeTruncated judges a truncated UDP answer by repeating the query over TCP, as clients do.
+// judgeTruncated evaluates a truncated UDP answer. Like clients, it repeats the query over TCP.
 func judgeTruncated(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[node.FactTruncated] != true {
 		return udp

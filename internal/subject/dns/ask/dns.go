@@ -11,11 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// dnsPort is the port of a server if only its address is known.
+// dnsPort is the port of a server if only the server's address is known.
 const dnsPort = 53
 
-// dnsServers are the cluster's DNS servers in the plan, and other addresses that the kubelet configures in pods.
-// NodeLocal DNSCache listens on an address that is not in the API.
+// dnsServers returns the cluster's DNS servers from the plan, and other addresses that the kubelet configures in
+// pods. NodeLocal DNSCache listens on an address that is not in the API.
 func dnsServers(p *probe.Pass, k node.Kubelet) []probe.Target {
 	servers := p.Of(probe.KindDNS)
 	for _, text := range k.ClusterDNS {

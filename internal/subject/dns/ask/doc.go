@@ -1,5 +1,5 @@
-// Package ask runs the checks of name resolution on a node. It sends queries to the cluster's DNS and to the node's
-// resolvers, from the node and from inside a pod's network. Only the probe links it.
+// Package ask runs the name resolution checks on a node. It sends queries to the cluster's DNS and to the node's
+// resolvers. The queries come from the node, and from inside a pod's network. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

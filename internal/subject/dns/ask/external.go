@@ -22,14 +22,14 @@ import (
 // dnsExternalCheck binds dnsfacts.DNSExternal to the function that runs it.
 var dnsExternalCheck = answers.To(dnsfacts.DNSExternal, dnsExternal)
 
-// factSearchCost is how many extra queries a pod sends for an outside name.
+// factSearchCost is the number of additional queries that a pod sends for a name outside the cluster.
 const factSearchCost probe.Fact = "extra_questions"
 
-// hostResolvConf configures name resolution of the node's programs, including the container runtime.
+// hostResolvConf is the file that configures name resolution for the node's programs, including the container runtime.
 const hostResolvConf = "/etc/resolv.conf"
 
-// slowDNS is the time from which an answer is slow. Resolvers wait five seconds, and a lookup in a pod sends four or
-// more queries.
+// slowDNS is the time from which an answer counts as slow. Resolvers wait five seconds, and a lookup in a pod sends
+// four or more queries.
 const slowDNS = time.Second
 
 func dnsExternal(ctx context.Context, p *probe.Pass) {
@@ -90,15 +90,15 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// outside is one server and its answer.
+// outside holds one server and its answer.
 type outside struct {
 	target probe.Target
-	own    bool // from the node's resolv.conf, not the cluster's
+	own    bool // true if the server comes from the node's resolv.conf, not from the cluster
 	root   rootAnswer
 	search []searchAnswer
 }
 
-// rootAnswer is a server's answer about the root zone, over TCP if it is too large for UDP.
+// rootAnswer is a server's answer about the root zone. If the answer is too large for UDP, it comes over TCP.
 type rootAnswer struct {
 	reach.DNSAnswer
 	cut bool
@@ -113,8 +113,8 @@ func queryRoot(ctx context.Context, server string) rootAnswer {
 	return a
 }
 
-// queryTwice sends a query over UDP, and repeats it if the answer was slow. The server may have queried other servers,
-// and now has the answer in its cache.
+// queryTwice sends a query over UDP. If the answer is slow, it repeats the query. The server may have queried other
+// servers the first time, and now has the answer in its cache.
 func queryTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
 	a := reach.QueryDNS(ctx, "udp", server, name, record)
 	if a.Msg != nil && a.Took > slowDNS {
@@ -125,10 +125,10 @@ func queryTwice(ctx context.Context, server, name string, record uint16) reach.D
 	return a
 }
 
-// good reports whether the server resolves outside names.
+// good reports whether the server resolves names outside the cluster.
 func (a rootAnswer) good() bool { return a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess }
 
-// result judges an answer. passed is true for the cluster's DNS if the node's own servers answer the same query.
+// result evaluates an answer. For the cluster's DNS, passed is true if the node's own servers answer the same query.
 func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	var r probe.Result
 	switch {
@@ -149,7 +149,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	default:
 		r = probe.Found(probe.OK, "names outside the cluster resolve, in %v", a.Took.Round(100*time.Microsecond))
 	}
-	// Servers that are configured not to forward answer REFUSED. That is not a fault.
+	// Servers that are configured not to forward queries answer REFUSED. That is not a fault.
 	silent := a.Msg == nil && r.Status == probe.Info
 	if failed := a.Msg != nil && a.Msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
 		r.Status = probe.Warn
@@ -161,10 +161,10 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	return r
 }
 
-// maxSuffixes is the maximum number of search domains that are queried.
+// maxSuffixes is the maximum number of search domains to query.
 const maxSuffixes = 8
 
-// searchAnswer is the answer for a name that does not exist in a domain of the search list.
+// searchAnswer is the answer for a name that does not exist, in one domain of the search list.
 type searchAnswer struct {
 	reach.DNSAnswer
 	suffix string
@@ -180,7 +180,8 @@ func querySearch(ctx context.Context, server string, suffixes []string) []search
 	return out
 }
 
-// judgeSearch judges the cost of the search list: each lookup of an outside name tries all domains in turn.
+// judgeSearch evaluates the cost of the search list. Each lookup of a name outside the cluster
+// tries all domains in turn.
 func judgeSearch(ctx context.Context, answers []searchAnswer) probe.Result {
 	var whole time.Duration
 	var bad, wild, lines []string

@@ -1,5 +1,5 @@
-// Package ask runs the checks of Felix on a node. It sends the requests of calico-node's liveness and readiness probes
-// to Felix's health endpoints. Only the probe links it.
+// Package ask runs the Felix checks on a node. It sends the same requests to Felix's health endpoints as calico-node's
+// liveness and readiness probes. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

@@ -19,7 +19,7 @@ import (
 const (
 	factComponents probe.Fact = "components" // list of {name, timeout, live, ready, detail}
 
-	factResolved probe.Fact = "resolved" // addresses to which the health host's name resolves
+	factResolved probe.Fact = "resolved" // addresses to which the name of the health host resolves
 )
 
 func queryFelix(ctx context.Context, p *probe.Pass, path string) {
@@ -54,8 +54,8 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. Two
-		// addresses share the time.
+		// A healthy Felix answers within a millisecond, and the kubelet's own probe waits for at least a
+		// second. Two addresses share the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
@@ -81,8 +81,8 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	p.Report(node.HeldHealth(ctx, p.Host, explainRefusal(p, worst, at), false))
 }
 
-// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered at another
-// address.
+// If Felix answered at one address and calico-node's own probe uses another, checkProbeAddress also sends the
+// request to that address.
 func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {
@@ -106,8 +106,8 @@ func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answ
 	}
 }
 
-// weight orders the answers of several addresses by how much they prove. On a node without IPv6, ::1 is unreachable,
-// which proves nothing.
+// weight ranks the answers from several addresses by how much they prove. On a node without IPv6, ::1 is
+// unreachable, which does not prove anything.
 func weight(r probe.Result) int {
 	switch r.Facts.Str(probe.FactReason) {
 	case "timeout":
@@ -122,8 +122,8 @@ func weight(r probe.Result) int {
 	return 1
 }
 
-// explainRefusal adds known reasons why Felix does not answer: another listener on its port, health disabled, or a
-// guessed address.
+// explainRefusal adds known reasons why Felix does not answer. Another program may use its port, its health
+// endpoint may be disabled, or the address may be a guess.
 func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		return r
@@ -152,17 +152,17 @@ func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result
 	return r
 }
 
-// hasCalico reports whether the node shows any trace of Calico.
+// hasCalico reports whether there is any trace of Calico on the node.
 func hasCalico(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
-		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume yes
+		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume that there is
 			return true
 		}
 	}
 	return false
 }
 
-// judgeAnswer judges the answer of Felix, or of another program on its port.
+// judgeAnswer evaluates the answer from Felix, or from another program on Felix's port.
 func judgeAnswer(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
 	var bad []string

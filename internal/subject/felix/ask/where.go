@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// felixProcess describes the running Felix, as far as it is visible.
+// felixProcess describes the running Felix process, as far as it is visible.
 type felixProcess struct {
-	listens    []netip.AddrPort // where it accepts connections, nil if not visible
-	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT in its environment
-	known      bool             // its environment was read
+	listens    []netip.AddrPort // addresses on which it accepts connections, nil if not visible
+	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT from its environment
+	known      bool             // true if its environment was read
 }
 
-// maxListeners limits how many of Felix's ports are queried. Felix opens at most three.
+// maxListeners is the maximum number of Felix's ports to query. Felix opens at most three.
 const maxListeners = 8
 
 // runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet
@@ -65,7 +65,8 @@ func (f felixProcess) probed(ctx context.Context, h *probe.Host) (netip.AddrPort
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), true
 }
 
-// next is where Felix listens after its next start. The environment overrides the configuration.
+// next returns the address on which Felix will listen after its next start. The environment takes
+// precedence over the configuration.
 func (f felixProcess) next(at probe.Target) (host string, port int) {
 	port, err := strconv.Atoi(f.port)
 	if err != nil || port == 0 {
@@ -74,7 +75,7 @@ func (f felixProcess) next(at probe.Target) (host string, port int) {
 	return cmp.Or(f.host, at.Host), port
 }
 
-// reachable returns an address that reaches a listener on this node.
+// reachable returns an address at which a listener on this node can be reached.
 func reachable(a netip.AddrPort) netip.AddrPort {
 	switch addr := a.Addr().Unmap(); {
 	case addr == netip.IPv4Unspecified(), addr == netip.IPv6Unspecified():
@@ -84,9 +85,9 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// queryListeners queries the running Felix on its actual port, if nothing listens on the configured port.
-// The configuration may have changed since Felix started, and Felix keeps its port until a restart. The result is false
-// if Felix does not answer.
+// If nothing listens on the configured port, queryListeners queries the running Felix on the port that it actually
+// uses. The configuration may have changed since Felix started, and Felix keeps its port until a restart. The result is
+// false if Felix does not answer.
 func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)
@@ -123,7 +124,7 @@ func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried [
 	return probe.Result{}, false
 }
 
-// withNextStart adds to a good result the address after Felix's next start, if that differs.
+// If Felix's address will change at its next start, withNextStart adds the new address to a good result.
 func (f felixProcess) withNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
 	probed netip.AddrPort,
 ) probe.Result {

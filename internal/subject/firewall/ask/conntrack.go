@@ -19,20 +19,21 @@ var nodeConntrackCheck = answers.To(firewall.NodeConntrack, nodeConntrack)
 
 // Facts of node-conntrack.
 const (
-	factRaced   probe.Fact = "raced"   // failed insertions in half a second, with room in the table
-	factDropped probe.Fact = "dropped" // packets since boot that were dropped or got no entry
+	factRaced   probe.Fact = "raced"   // number of failed insertions in half a second while the table had space
+	factDropped probe.Fact = "dropped" // number of packets since boot that were dropped or got no entry
 	factIdle    probe.Fact = "idle_s"  // timeout of an idle TCP connection
 )
 
-// Table usage, in percent: from one value it is reported, from the other it explains dropped packets. A burst fills the
-// last quarter within a second, and expiring entries free some room while packets are dropped.
+// Table usage in percent. From the first value, the check reports it. From the second value, it explains dropped
+// packets. A burst can fill the last quarter of the table within a second. While packets are dropped, entries that
+// expire free some space.
 const (
 	nearlyFull      = 75
 	effectivelyFull = 95
 )
 
-// conntrackPause is the time between two readings of the drop counters. It is long enough to show drops on a node with
-// ten new connections a second.
+// conntrackPause is the time between two readings of the drop counters. It is long enough to show drops on a node that
+// opens ten connections a second.
 const conntrackPause = 500 * time.Millisecond
 
 func nodeConntrack(ctx context.Context, p *probe.Pass) {
@@ -42,7 +43,7 @@ func nodeConntrack(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// Minimum timeouts in seconds of an idle TCP connection on a healthy node. Programs send keepalives every 15 s to 2
+// Minimum timeouts for an idle TCP connection on a healthy node, in seconds. Programs send keepalives every 15 s to 2
 // minutes, or never. Below a minute, even connections with keepalives lose their entry. The kernel's default is 5 days,
 // and kube-proxy sets one day.
 const (
@@ -50,8 +51,8 @@ const (
 	idleVeryShort = 60
 )
 
-// shortLived reports whether idle connections lose their entries too soon. With nf_conntrack_tcp_loose, the kernel's
-// default, the next packet of a connection creates a new entry.
+// shortLived reports whether idle connections lose their entries too soon. If nf_conntrack_tcp_loose is set, as is
+// the kernel's default, the connection's next packet creates a new entry.
 func shortLived(h *probe.Host) (probe.Result, bool) {
 	const name = "net/netfilter/nf_conntrack_tcp_timeout_established"
 	seconds, err := kernel.Sysctl(h, name)
@@ -119,15 +120,15 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	return r.With(probe.FactEntries, entries).With(probe.FactMax, most)
 }
 
-// dropCounts are packets since boot that were dropped or got no entry.
+// dropCounts holds the numbers of packets since boot that were dropped or got no entry.
 type dropCounts struct {
-	all uint64 // for any reason
-	// no room, or evicted for another connection: the kernel may evict an entry until the peer has answered
+	all uint64 // dropped for any reason
+	// no space, or evicted for another connection: the kernel may evict an entry until the peer has answered
 	full  uint64
 	raced uint64 // the entry could not be inserted, for example because another packet had just created it
 }
 
-// dropped counts these packets. It returns false if the kernel does not count them.
+// dropped returns the number of these packets. If the kernel does not count them, it returns false.
 func dropped(h *probe.Host) (dropCounts, bool) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package ask runs the checks of the firewall on a node. It reads the rules of each wall, the NAT rules, the connection
+// Package ask runs the firewall checks on a node. It reads the rules of each firewall, the NAT rules, the connection
 // tracking table and the kernel's drop counters. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package

@@ -17,9 +17,9 @@ var nodeFirewallCheck = answers.To(firewall.NodeFirewall, nodeFirewall)
 
 // Facts of node-firewall.
 const (
-	factServices probe.Fact = "services_in" // list of the firewalls with chains of kube-proxy
+	factServices probe.Fact = "services_in" // list of the firewalls that contain kube-proxy's chains
 
-	factChains probe.Fact = "chain_counts" // map of firewall to its number of Calico's chains
+	factChains probe.Fact = "chain_counts" // maps each firewall to the number of Calico's chains in it
 )
 
 // The firewalls of Linux.
@@ -29,17 +29,17 @@ const (
 	inNative = "nftables"
 )
 
-// walls are the firewalls of one family.
+// walls describes the firewalls of one address family.
 type walls struct {
-	calico   map[string]int // number of Calico's chains in each
-	used     []string       // those that send forwarded packets to them
-	services []string       // those with chains of kube-proxy
+	calico   map[string]int // number of Calico's chains in each firewall
+	used     []string       // firewalls that send forwarded packets to Calico's chains
+	services []string       // firewalls that contain kube-proxy's chains
 	drops    []kernel.Chain // chains that drop forwarded packets by default policy
-	dropsIn  []string       // the firewall of each of these
-	passes   []string       // chains with default policy drop and rules that accept pods
-	refuses  []string       // foreign chains with a rule that drops or rejects forwarded packets
-	foreign  []string       // foreign tables of nftables
-	unread   error          // of legacy iptables
+	dropsIn  []string       // the firewall of each of these chains
+	passes   []string       // chains that have the default policy drop and rules that accept pods
+	refuses  []string       // chains of other owners with a rule that drops or rejects forwarded packets
+	foreign  []string       // nftables tables of other owners
+	unread   error          // for legacy iptables
 }
 
 func nodeFirewall(_ context.Context, p *probe.Pass) {
@@ -66,14 +66,14 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 			pods++
 		}
 	}
-	// Only Felix's settings show whether it writes such rules.
+	// Only Felix's settings show whether Felix writes such rules.
 	known := len(p.Of(probe.KindFelix)) > 0 && p.Gaps[probe.KindFelix] == ""
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
 		w.sortOutAccepting(p, f)
 		if f == 6 && len(w.calico) == 0 && !usesIPv6(p) {
-			continue // Calico in one family may write no chains for the other
+			continue // if Calico uses one family, it might not write chains for the other
 		}
 		r := judgeWalls(w, pods, known)
 		if r.Status == probe.Fail && len(w.used) == 0 {
@@ -92,14 +92,14 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// usesIPv6 reports whether pods of this node have, or may get, IPv6 addresses.
+// usesIPv6 reports whether pods on this node have, or may get, IPv6 addresses.
 func usesIPv6(p *probe.Pass) bool {
 	return slices.ContainsFunc(p.Of(probe.KindLocal, probe.KindSelf), func(t probe.Target) bool {
 		return t.Addr.IsValid() && node.Family(t.Addr) == 6
 	})
 }
 
-// wallsOf sorts the chains of a family by firewall.
+// wallsOf groups the chains of an address family by firewall.
 func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 	w := walls{calico: map[string]int{}}
 	add := func(list *[]string, wall string) {
@@ -150,8 +150,8 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 	return w
 }
 
-// refusedBelow names the foreign chains that all forwarded packets reach and that drop or reject packets. It omits
-// drops by Docker and kube-proxy, which do not concern pods.
+// refusedBelow names chains of other owners that all forwarded packets reach and that drop or reject packets. It
+// omits Docker's and kube-proxy's drops, which do not concern pods.
 func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 	byName := map[string]kernel.Chain{}
 	var next []kernel.Chain
@@ -174,7 +174,7 @@ func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 			if !known {
 				continue
 			}
-			delete(byName, key) // each once
+			delete(byName, key) // each chain once
 			next = append(next, c)
 			wall := inNative
 			if slices.Contains([]string{"filter", "nat", "mangle", "raw"}, c.Table) && c.Family != 0 {
@@ -187,17 +187,17 @@ func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 	}
 }
 
-// nftFamilies are the names of nftables' families.
+// nftFamilies maps the families of nftables to their names.
 var nftFamilies = map[int]string{0: "inet", 4: "ip", 6: "ip6"}
 
-// isForeign reports whether a chain is in a table that does not belong to Calico, kube-proxy, the CNI plugin portmap
-// or iptables. iptables never uses the family inet: "inet filter" is the table in distributions' nftables.conf.
+// isForeign reports whether a chain is in a table that does not belong to Calico, kube-proxy, the CNI plugin portmap or
+// iptables. iptables never uses the family inet, and "inet filter" is the table in the nftables.conf of distributions.
 func isForeign(c kernel.Chain) bool {
 	return !slices.Contains([]string{"calico", "kube-proxy", "cni_hostport"}, c.Table) &&
 		(c.Family == 0 || !slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, c.Table))
 }
 
-// chainOf is a chain and its firewall.
+// chainOf returns the name of a chain with its firewall.
 func chainOf(c kernel.Chain, wall string) string {
 	if wall == inNative && c.Table != "calico" {
 		return fmt.Sprintf("%s of nftables' table %s", c.Name, c.Table)
@@ -205,11 +205,12 @@ func chainOf(c kernel.Chain, wall string) string {
 	return fmt.Sprintf("%s of %s", c.Name, wall)
 }
 
-// dropping returns the chains that drop forwarded packets by default policy: all such chains, the chains in a firewall
-// where Calico's chains are not in use, and the latter with tables that an administrator wrote for nftables.
+// dropping returns three lists of chains that drop forwarded packets by default policy: all such chains; those in a
+// firewall in which Calico's chains are not in use; and the second list together with tables that an administrator
+// wrote for nftables.
 func (w walls) dropping() (names, shut, others []string) {
-	// A packet that Calico accepts is accepted only in the firewall with Calico's chains. Tables that an administrator
-	// wrote for nftables are assumed to accept pods.
+	// If Calico accepts a packet, the packet is accepted only in the firewall that contains Calico's chains. If an
+	// administrator wrote tables for nftables, the check assumes that they accept pods.
 	for i, c := range w.drops {
 		name := chainOf(c, w.dropsIn[i])
 		switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// sortOutAccepting removes chains with a drop policy that certainly accept packets between a pod here and a pod
-// elsewhere. It removes only chains whose rules it can read and parse.
+// sortOutAccepting removes chains that have a drop policy but certainly accept packets between a pod on this
+// node and a pod on another node. It removes only chains whose rules it can read and parse.
 func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 	_, shut, _ := w.dropping()
 	flows := bothWays(podFlows(p), family)
@@ -20,7 +20,7 @@ func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 	all, err := kernel.Walls(p.Host, func(table, _ string) bool {
 		return slices.ContainsFunc(w.drops, func(c kernel.Chain) bool { return table == tableOf(c) })
 	})
-	if err != nil { // unread chains count as dropping
+	if err != nil { // chains that were not read count as dropping
 		return
 	}
 	for i := len(w.drops) - 1; i >= 0; i-- {
@@ -37,7 +37,7 @@ func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 	}
 }
 
-// tableOf is a chain's table. A chain of legacy iptables is always in filter here.
+// tableOf returns a chain's table. For legacy iptables, that is always filter here.
 func tableOf(c kernel.Chain) string {
 	if c.Table == "" {
 		return "filter"
@@ -85,7 +85,7 @@ func (f flow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, ove
 			accepted, over := f.passes(all, all[i], depth+1)
 			switch {
 			case accepted && fits == maybe:
-				continue // the rule may not match, so the next ones count
+				continue // the rule might not match, so the rules after it count
 			case accepted, over, does == "goto":
 				return accepted, true
 			}

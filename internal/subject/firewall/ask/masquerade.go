@@ -10,11 +10,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// targetMasquerade is the target of node-firewall's result about foreign rules that change the source address of pods.
+// targetMasquerade is the target of node-firewall's result about rules of other owners that change
+// the source address of pods.
 const targetMasquerade = "masquerading"
 
-// foreignNAT looks for a foreign rule that masquerades packets from a pod of this node to a pod of another node. It
-// returns false without such a rule, or if the rules are unreadable.
+// foreignNAT looks for a rule of another owner that masquerades packets from a pod on this node to a pod on another
+// node. If there is no such rule, or if the rules are unreadable, it returns false.
 func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	flows := podFlows(p)
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
@@ -39,8 +40,8 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	return probe.Found(probe.OK, "no foreign rule clearly masquerades traffic to pods on other nodes"), true
 }
 
-// deniedByLabels makes a masquerading rule a warning if a policy admits pods by labels: the policy does not recognize
-// masqueraded pods.
+// deniedByLabels turns a masquerading rule into a warning if a policy allows pods by labels, because the policy does
+// not recognise masqueraded pods.
 func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	for _, felix := range p.Of(probe.KindFelix) {
 		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {

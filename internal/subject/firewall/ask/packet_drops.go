@@ -21,14 +21,14 @@ var packetDropsCheck = answers.To(firewall.PacketDrops, packetDrops)
 
 // Facts of packet-drops.
 const (
-	factGrew    probe.Fact = "grew"    // packets that were counted there
-	factCounter probe.Fact = "counter" // the counter
-	factBeyond  probe.Fact = "beyond"  // true: the packets left the node, and no counter here shows a loss
+	factGrew    probe.Fact = "grew"    // number of packets that were counted there
+	factCounter probe.Fact = "counter" // the counter that grew
+	factBeyond  probe.Fact = "beyond"  // true if the packets left the node, and no counter on the node shows a loss
 
-	factRuleWall probe.Fact = "rule_wall" // the firewall with the rule
+	factRuleWall probe.Fact = "rule_wall" // the firewall that contains the rule
 )
 
-// Maximum number of searches from the node and from a pod.
+// The maximum number of searches from the node, and from a pod.
 const (
 	maxSearches = 3
 	maxFromPod  = 2
@@ -59,8 +59,8 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 // maxSessions is the maximum number of BGP peers to which the check connects.
 const maxSessions = 3
 
-// downSessions are the first BGP peers without an established connection in either direction. It omits peers with a
-// password, which do not answer unsigned connections.
+// downSessions returns the first BGP peers that have no established connection in either direction. It omits peers
+// that have a password, because they do not answer unsigned connections.
 func downSessions(p *probe.Pass) []probe.Target {
 	sessions := slices.DeleteFunc(p.Of(probe.KindSession), func(t probe.Target) bool {
 		return t.Attrs[probe.AttrPassword] != ""
@@ -77,7 +77,7 @@ func downSessions(p *probe.Pass) []probe.Target {
 	return down[:min(len(down), maxSessions)]
 }
 
-// searching is the state of one run of the check.
+// searching holds the state of one run of the check.
 type searching struct {
 	p        *probe.Pass
 	node     drops.Space
@@ -87,7 +87,8 @@ type searching struct {
 	also     string
 }
 
-// aPod is the first pod of the node with an accessible network namespace, a target for each of its addresses.
+// aPod returns the first pod on the node whose network namespace is accessible, as one target for
+// each of its addresses.
 func (s *searching) aPod() ([]probe.Target, *netns.View) {
 	local := s.p.Of(probe.KindLocal)
 	for _, pod := range local {
@@ -105,8 +106,8 @@ func (s *searching) report(r probe.Result) {
 	s.p.Report(r)
 }
 
-// from finds targets that do not answer from a pod, or from the node itself if there is none, and searches for some of
-// them.
+// from finds targets that do not answer from a pod, and searches for some of them. If there is no pod, it tests from
+// the node itself.
 func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Target, most int) {
 	var ask []probe.Target
 	var addrs []netip.AddrPort
@@ -121,13 +122,13 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 		s.report(fromPod(node.Unseen(err), pod))
 		return
 	}
-	if ctx.Err() != nil { // without an answer by now, a target is not proven lost
+	if ctx.Err() != nil { // if a target has not answered by now, that does not prove that packets were lost
 		r, _ := node.CutShort(ctx, ctx.Err())
 		s.report(fromPod(r, pod))
 		return
 	}
 	s.sent += looked.Sent
-	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are the same as the node's
+	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are the same as the node's pings
 		return ask[i].Kind == probe.KindSession && shape.Port == 0
 	})
 	for _, i := range worstOf(ask, looked.Lost, most) {
@@ -135,7 +136,7 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	}
 }
 
-// worstOf returns the indices of some lost targets, first one of each kind and family.
+// worstOf returns the indices of some lost targets. It starts with one target of each kind and address family.
 func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
 	var out, rest []int
 	seen := map[string]bool{}
@@ -187,7 +188,7 @@ func fromPod(r probe.Result, pod []probe.Target) probe.Result {
 	return r
 }
 
-// ownAddr returns a pod's address of a family, or an invalid one.
+// ownAddr returns a pod's address in a family, or an invalid address.
 func ownAddr(pod []probe.Target, f int) netip.Addr {
 	for _, t := range pod {
 		if node.Family(t.Addr) == f {
@@ -197,7 +198,7 @@ func ownAddr(pod []probe.Target, f int) netip.Addr {
 	return netip.Addr{}
 }
 
-// judgeSearch converts the outcome of a search into a result.
+// judgeSearch turns the outcome of a search into a result.
 func judgeSearch(found drops.Found, shape drops.Shape) probe.Result {
 	lines := found.Lines(shape)
 	r := probe.Found(probe.Info, "%s", lines[0]).Because(lines[1:]...).With(probe.FactSent, found.Packets).

@@ -15,13 +15,14 @@ import (
 var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 
 // Facts of node-clock.
-const factSynchronised probe.Fact = "synchronised" // as the kernel reports it
+const factSynchronised probe.Fact = "synchronised" // as reported by the kernel
 
-// skewWrong is the leeway of the API server for the times in a token (jwt.DefaultLeeway of go-jose). Beyond it, tokens
-// are rejected.
+// skewWrong is the difference that the API server tolerates for the times in a token (jwt.DefaultLeeway in go-jose).
+// If the difference is larger, the API server rejects tokens.
 const skewWrong = time.Minute
 
-// planDelay is how long a plan may take to its check: an image is pulled first, or a slow node attaches late.
+// planDelay is the maximum time from a plan's creation to its check. For example, an image must
+// first be pulled, or a slow node attaches late.
 const planDelay = 10 * time.Minute
 
 func nodeClock(ctx context.Context, p *probe.Pass) {
@@ -75,8 +76,8 @@ func clockDiffers(status probe.Status, skew time.Duration) probe.Result {
 	return probe.Found(status, "%v %s the API server's clock", skew.Abs(), way)
 }
 
-// askClock bounds the node's clock minus the API server's, in whole seconds, by the Date of an answer. The server wrote
-// the Date, which has no fractions, between the request and the answer.
+// askClock limits the difference between the node's clock and the API server's clock, in whole seconds. It uses the
+// Date of an answer. The server wrote the Date, which has no fractions of a second, between the request and the answer.
 func askClock(ctx context.Context, p *probe.Pass) (low, high time.Duration, ok bool) {
 	for _, t := range p.Of(probe.KindDatastore) {
 		if t.Name == node.NameEtcd || !t.Addr.IsValid() {

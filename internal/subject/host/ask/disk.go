@@ -52,8 +52,9 @@ func usageOf(h *probe.Host, name string) (host.Disk, error) {
 	return usageAt(at)
 }
 
-// isReadOnly reports whether the file system under a path of the node is read-only. It reads the mount table of the
-// node's first process, because the probe's own mounts are always read-only. Without that table it reports false.
+// isReadOnly reports whether the file system that contains a path on the node is read-only. It reads the mount
+// table of the node's first process, because the probe's own mounts are always read-only. If it cannot read that
+// table, it returns false.
 func isReadOnly(h *probe.Host, name string) bool {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

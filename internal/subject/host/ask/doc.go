@@ -1,5 +1,5 @@
-// Package ask runs the checks of the machine on a node. It reads memory, disks, load, clock, limits and the kernel's
-// log, from /proc, cgroups and the file systems. Only the probe links it.
+// Package ask runs the machine checks on a node. It reads memory, disks, load, clock, limits and the kernel's log.
+// The data comes from /proc, cgroups and the file systems. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// freezePause exceeds the milliseconds for which runc and systemd freeze a cgroup to change its devices.
+// freezePause is longer than the few milliseconds for which runc and systemd freeze a cgroup to change its devices.
 const freezePause = time.Second
 
-// frozenPrograms returns results about needed programs in a cgroup that is frozen before and after a pause
-// (kubernetes/kubernetes#104280).
+// frozenPrograms returns results about programs that the node needs and whose cgroup is frozen both before
+// and after a pause (kubernetes/kubernetes#104280).
 func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	if len(frozenGroups(h)) == 0 {
 		return nil
@@ -49,7 +49,8 @@ func frozenGroups(h *probe.Host) []probe.Result {
 	return out
 }
 
-// frozenGroup returns the cgroup of a process, or a parent of it, for which a freeze was requested and completed.
+// frozenGroup returns the cgroup that was requested to freeze and is now frozen. It is the
+// process's cgroup or one of its parents.
 func frozenGroup(h *probe.Host, text string) string {
 	for _, dir := range groupsOf("freezer", text) {
 		switch {
@@ -61,7 +62,7 @@ func frozenGroup(h *probe.Host, text string) string {
 	return ""
 }
 
-// hasLine reports whether a file contains this line.
+// hasLine reports whether a file contains the given line.
 func hasLine(h *probe.Host, name, line string) bool {
 	text, err := h.ReadFile(name)
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), line)

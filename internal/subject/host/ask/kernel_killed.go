@@ -9,14 +9,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// The kernel logs the cgroup of the process that it will kill, then the killed process (mm/oom_kill.c, from Linux
-// 4.19). A process controls its own name, so toKill takes the cgroup from before the name.
+// The kernel first logs the cgroup of the process that it will kill, and then the killed process (mm/oom_kill.c,
+// from Linux 4.19). A process controls its own name, so toKill takes the cgroup from the text before the name.
 var (
 	toKill  = regexp.MustCompile(`^oom-kill:.*?,task_memcg=(/.*?),task=.*,pid=(\d+),uid=\d+$`)
 	hasKill = regexp.MustCompile(`: Killed process (\d+) \(`)
 )
 
-// killings maps each process that the kernel killed to its cgroup, and lists the pods of Kubernetes and Calico.
+// killings maps each process that the kernel killed to its cgroup, and lists the pods that belong
+// to Kubernetes and Calico.
 type killings struct {
 	cgroups map[string]string // by PID
 	pods    []string          // their UIDs
@@ -34,7 +35,7 @@ func killingsOf(pods []probe.Target) killings {
 	return k
 }
 
-// add remembers the cgroup if a line names one.
+// add records the cgroup if a line names one.
 func (k killings) add(text string) {
 	if m := toKill.FindStringSubmatch(text); m != nil {
 		k.cgroups[m[2]] = m[1]
@@ -42,7 +43,7 @@ func (k killings) add(text string) {
 }
 
 // ofNode reports whether the process in a line belonged to a known pod, or to the node itself outside all pods. A
-// tenant's pod may call its process kubelet.
+// process in a tenant's pod may also be named kubelet.
 func (k killings) ofNode(text string) bool {
 	m := hasKill.FindStringSubmatch(text)
 	if m == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 )
 
-// usageAt returns the usage of the file system that contains a file.
+// usageAt returns the usage of the file system that contains the given file.
 func usageAt(at *os.File) (host.Disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(at.Fd()), &st); err != nil {
@@ -26,16 +26,16 @@ func usageAt(at *os.File) (host.Disk, error) {
 	return d, nil
 }
 
-// isSynchronised reports whether the kernel's clock is synchronized.
+// isSynchronised reports whether the kernel's clock is synchronised.
 func isSynchronised() (bool, error) {
 	var t unix.Timex
-	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: read only
+	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: only read
 		return false, fmt.Errorf("reading the state of the clock: %w", err)
 	}
 	return t.Status&unix.STA_UNSYNC == 0, nil
 }
 
-// readRing returns the end of the kernel's ring buffer, without clearing it.
+// readRing returns the end of the kernel's ring buffer. It does not clear the buffer.
 func readRing(most int) ([]byte, error) {
 	b := make([]byte, most)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)

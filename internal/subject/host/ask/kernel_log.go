@@ -25,15 +25,15 @@ var kernelLogCheck = answers.To(host.KernelLog, kernelLog)
 const (
 	kernelSince     = 30 * time.Minute
 	kernelLines     = 400       // maximum number of lines from the journal
-	kernelRing      = 128 << 10 // bytes from the end of the ring buffer
-	maxKernelFaults = 12        // maximum number of subjects in the report
+	kernelRing      = 128 << 10 // number of bytes to read from the end of the ring buffer
+	maxKernelFaults = 12        // maximum number of subjects to report
 )
 
-// components are processes that break the node if they exit or hang, by kernel process name.
+// components lists processes that break the node if they exit or hang. The names are those that the kernel shows.
 var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
 	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
 
-// kernelFault counts the kernel's messages of one kind about one subject.
+// kernelFault counts the kernel messages of one kind about one subject.
 type kernelFault struct {
 	logs.Kernel
 	subject string
@@ -43,7 +43,8 @@ type kernelFault struct {
 
 func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
-	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has no such process.
+	// On a machine, process 2 is the parent of the kernel threads. A container that acts as a node
+	// does not have such a process.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
 		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may cover other nodes as well"))
 		return
@@ -55,7 +56,7 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 			Since: now.Add(-kernelSince), Most: kernelLines})
 		if err != nil {
 			r := node.Unseen(err)
-			if r.Status == probe.Unknown { // a noisy journal does not reach back that far, and daemon-log judges it
+			if r.Status == probe.Unknown { // a noisy journal does not go back that far, and daemon-log evaluates it
 				r.Status = probe.Info
 			}
 			p.Report(r)
@@ -75,12 +76,14 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// ringLine matches a line of the kernel's ring buffer in the form of syslog(2): "<6>[ 1234.567890] text". Depending on
-// the kernel configuration, the thread or CPU follows the time. The number is facility*8 + level. Programs can write to
-// the ring (/dev/kmsg), but not with facility 0, so a number below 8 proves a line of the kernel.
+// ringLine matches a line in the kernel's ring buffer in the format of syslog(2): "<6>[ 1234.567890] text". Depending
+// on the kernel configuration, the thread or CPU follows the time. The number is facility*8 + level. Programs can write
+// to the ring buffer (/dev/kmsg), but not with facility 0. A number below 8 therefore proves that the kernel wrote the
+// line.
 var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
 
-// ringLines returns the kernel's own lines at the end of its ring buffer, nil if it is not readable or has no times.
+// ringLines returns the kernel's own lines from the end of its ring buffer. It returns nil if the
+// buffer is not readable or its lines have no times.
 func ringLines(h *probe.Host, now time.Time) []podlog.Line {
 	up, err := kernel.ReadProc(h, "uptime")
 	first, _, _ := strings.Cut(up, " ")
@@ -107,8 +110,8 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 	return out
 }
 
-// classifyKernelLine recognizes a line and its subject. It returns false for a harmless line. A message about a process
-// is a fault only if the process is a component. Otherwise it is information, or dropped (ID "-").
+// classifyKernelLine recognises a line and its subject. It returns false for a harmless line. A message about a process
+// is a fault only if the process is a component. Otherwise, the message is information, or is dropped (ID "-").
 func classifyKernelLine(text string, killed killings) (logs.Kernel, string, bool) {
 	s, subject, ok := logs.OfKernel(text)
 	if !ok {
@@ -120,7 +123,7 @@ func classifyKernelLine(text string, killed killings) (logs.Kernel, string, bool
 	return s, subject, s.ID != "-"
 }
 
-// judgeKernel reports faults in the kernel's lines, each subject once.
+// judgeKernel reports faults in the kernel's lines. It reports each subject only once.
 func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where string) []probe.Result {
 	var faults []*kernelFault
 	read := 0

@@ -34,14 +34,14 @@ const (
 	limitInotify   = "inotify-instances"
 )
 
-// fewFiles is how many files a program needs to start another program: pipes and sockets.
+// fewFiles is the number of files that a program needs to start another program: pipes and sockets.
 const fewFiles = 4
 
-// limitUse is one limit and its use.
+// limitUse holds one limit, and how much of it is in use.
 type limitUse struct {
 	what, holder, words string
 	used, most          uint64
-	few                 uint64 // with this much left, or less, the limit counts as exhausted
+	few                 uint64 // if this much or less is left, the limit counts as exhausted
 }
 
 func nodeLimits(ctx context.Context, p *probe.Pass) {
@@ -82,11 +82,11 @@ func (l limitUse) result() probe.Result {
 		With(factUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
 }
 
-// limitsOfKernel returns the limits of the whole machine.
+// limitsOfKernel returns the limits that apply to the whole machine.
 func limitsOfKernel(h *probe.Host) []limitUse {
 	var out []limitUse
 	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
-		// 0.20 0.18 0.12 1/80 11206: running threads and all threads
+		// In 0.20 0.18 0.12 1/80 11206, the fourth field counts the running threads and all threads.
 		if f := strings.Fields(text); len(f) > 3 {
 			_, all, _ := strings.Cut(f[3], "/")
 			used, err := strconv.ParseUint(all, 10, 63)
@@ -116,7 +116,7 @@ func limitsOfKernel(h *probe.Host) []limitUse {
 	return out
 }
 
-// maxProcesses bounds the processes whose open files are read.
+// maxProcesses is the maximum number of processes whose open files are read.
 const maxProcesses = 3000
 
 // inotifyOfRoot counts the inotify instances of root's processes.
@@ -151,7 +151,7 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 	return used, nil
 }
 
-// neededPrograms returns the processes of programs that a node with Calico needs.
+// neededPrograms returns the processes of the programs that a node with Calico needs.
 func neededPrograms(h *probe.Host) []node.Running {
 	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
 	pods := []string{"calico-node", "kube-proxy"}
@@ -189,8 +189,8 @@ func limitsOfPrograms(h *probe.Host) []limitUse {
 	return out
 }
 
-// groupsOf returns the folders of a process's cgroup and its parents, for a controller of version 1 or for version 2.
-// A parent's limit also applies.
+// groupsOf returns the folders of a process's cgroup and the cgroup's parents. They are for one controller in version
+// 1, or for version 2. The limit of a parent also applies.
 func groupsOf(controller, text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -209,7 +209,7 @@ func groupsOf(controller, text string) []string {
 	return out
 }
 
-// groupLimit reads the limit of one cgroup, false without a limit or if it is not visible.
+// groupLimit reads the limit of one cgroup. It returns false if there is no limit or the limit is not visible.
 func groupLimit(h *probe.Host, dir, comm string) (limitUse, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {

@@ -26,28 +26,28 @@ var nodeLoadCheck = answers.To(host.NodeLoad, nodeLoad)
 
 // Facts of node-load.
 const (
-	factIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
-	factMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
-	factIOFull      probe.Fact = "io_pressure_full"  // percent in which all tasks waited for disks
-	factMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
+	factIOPressure  probe.Fact = "io_pressure"       // percent of the time in which some tasks waited for disks
+	factMemPressure probe.Fact = "mem_pressure"      // percent of the time in which some tasks waited for memory
+	factIOFull      probe.Fact = "io_pressure_full"  // percent of the time in which all tasks waited for disks
+	factMemFull     probe.Fact = "mem_pressure_full" // percent of the time in which all tasks waited for memory
 	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to other machines
 )
 
-// Load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten, and
-// the healthy nodes less than one.
+// The load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten,
+// and the healthy nodes less than one.
 const (
 	loadSlow       = 4
 	loadOverloaded = 10
 )
 
 const (
-	loadPause = 500 * time.Millisecond // between two readings: 50 of the kernel's ticks on each CPU
-	// highSteal is well above a neighbour's burst within half a second. A virtual machine without CPU credits has 50
-	// and more.
+	loadPause = 500 * time.Millisecond // the time between two readings: 50 kernel ticks on each CPU
+	// highSteal is well above what a neighbour's burst causes within half a second. A virtual machine that has no
+	// CPU credits left has 50 or more.
 	highSteal = 30
-	// highThrottling is the threshold of the Prometheus rule for Kubernetes (CPUThrottlingHigh).
+	// highThrottling is the threshold in the Prometheus rule for Kubernetes (CPUThrottlingHigh).
 	highThrottling = 25
-	// minPeriods is the minimum number of periods for a judgement: ten seconds of 100 ms.
+	// minPeriods is the minimum number of periods that an evaluation needs: ten seconds in periods of 100 ms.
 	minPeriods = 100
 )
 
@@ -94,7 +94,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	waiting := uninterruptible(proc)
 	select {
 	case <-ctx.Done():
-		return r // no time for a second reading
+		return r // there is no time for a second reading
 	case <-time.After(loadPause):
 	}
 	if later, err := proc.Stat(); err == nil {
@@ -139,8 +139,8 @@ func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.
 	return r.Because(node.First(stuck)...)
 }
 
-// pressures adds the kernel's pressure stall information, as evidence for a bad result. Kernels before 4.20, and
-// kernels built without it, lack these files.
+// pressures adds the kernel's pressure stall information as evidence for a bad result. Kernels before 4.20, and
+// kernels that were built without it, do not have these files.
 func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	var waits []string
 	for _, of := range []struct {
@@ -164,9 +164,9 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	return r
 }
 
-// steal is the percentage of the time between two readings that the hypervisor gave to other machines.
+// steal returns the percentage of the time between two readings that the hypervisor gave to other machines.
 func steal(a, b procfs.CPUStat) float64 {
-	whole := func(c procfs.CPUStat) float64 { // the user's time already includes guests' time
+	whole := func(c procfs.CPUStat) float64 { // the user time already includes the guests' time
 		return c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal
 	}
 	passed := whole(b) - whole(a)
@@ -198,7 +198,7 @@ func uninterruptible(proc procfs.FS) map[int]string {
 	return out
 }
 
-// waitingThreads lists the threads of a process in uninterruptible sleep.
+// waitingThreads lists the threads of a process that are in uninterruptible sleep.
 func waitingThreads(proc procfs.FS, pid int) map[int]string {
 	out := map[int]string{}
 	threads, err := proc.AllThreads(pid)
@@ -213,7 +213,7 @@ func waitingThreads(proc procfs.FS, pid int) map[int]string {
 	return out
 }
 
-// stuckAt adds the kernel function in which a process waits, if visible.
+// stuckAt adds the kernel function in which a process waits, if it is visible.
 func stuckAt(h *probe.Host, pid int, name string) string {
 	at := fmt.Sprintf("%s (%d)", name, pid)
 	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
@@ -222,8 +222,8 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttling reports how often calico-node's container reached its CPU limit, false without a limit or if it is not
-// visible.
+// throttling reports how often calico-node's container reached its CPU limit. It returns false if there is no limit
+// or the limit is not visible.
 func throttling(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
@@ -251,7 +251,7 @@ func throttling(h *probe.Host) (probe.Result, bool) {
 	return r.With(host.FactThrottled, share), true
 }
 
-// limitsIn reads the number of periods, and the number of periods in which the limit was reached.
+// limitsIn reads the total number of periods, and the number of periods in which the limit was reached.
 func limitsIn(stat string) (periods, throttled int) {
 	for line := range strings.Lines(stat) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -267,19 +267,19 @@ func limitsIn(stat string) (periods, throttled int) {
 	return periods, throttled
 }
 
-// cgroupFile reads a file of a process's cgroup, of either version.
+// cgroupFile reads a file in a process's cgroup, for either version of cgroups.
 func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
 	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/cgroup", pid))
 	if err != nil {
 		return "", err
 	}
 	hierarchy, dir := cgroupOf(text, controller)
-	// Outside the cgroup namespace, a path begins at the nearest common directory: the root, or at most two levels
-	// below it (kubepods, its class).
+	// Seen from outside the cgroup namespace, a path begins at the nearest common directory. That is the root, or
+	// at most two levels below it (kubepods, and its class).
 	dir = path.Clean("/" + dir)
 	const levels = 3
 	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
-	var odd error // the first error other than a missing file
+	var odd error // the first error, unless it says that a file is missing
 	for level := range levels {
 		var below []string
 		for _, top := range above {
@@ -299,7 +299,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
 }
 
-// foldersIn returns the cgroups in a cgroup, an empty list if it was just removed.
+// foldersIn returns the cgroups inside a cgroup. If the cgroup was just removed, the list is empty.
 func foldersIn(h *probe.Host, top string) []string {
 	names, err := h.ReadDir(top)
 	if err != nil {
@@ -314,7 +314,7 @@ func foldersIn(h *probe.Host, top string) []string {
 	return out
 }
 
-// cgroupOf finds the directory in a process's cgroup file for a controller: in the controller's own hierarchy, or in
+// cgroupOf finds a controller's directory in a process's cgroup file. It is in the controller's own hierarchy, or in
 // the unified one (version 2).
 func cgroupOf(text, controller string) (hierarchy, dir string) {
 	for line := range strings.Lines(text) {

@@ -19,7 +19,7 @@ import (
 var nodeMemoryCheck = answers.To(host.NodeMemory, nodeMemory)
 
 // Facts of node-memory.
-const factOOMKills probe.Fact = "oom_kills" // since boot, or since the start of the container
+const factOOMKills probe.Fact = "oom_kills" // since boot, or since the container started
 
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
@@ -63,7 +63,7 @@ func memory(h *probe.Host) probe.Result {
 	return r
 }
 
-// oomKills is the kernel's count of OOM kills since boot (from Linux 4.13).
+// oomKills returns the kernel's count of OOM kills since boot (from Linux 4.13).
 func oomKills(h *probe.Host) (int, bool) {
 	text, err := kernel.ReadProc(h, "vmstat")
 	if err != nil {
@@ -72,8 +72,8 @@ func oomKills(h *probe.Host) (int, bool) {
 	return oomKill(text)
 }
 
-// oomKillsInside returns the kernel's count of OOM kills in calico-node's container, and whether the container has a
-// limit. The count includes kills while the whole node was out of memory.
+// oomKillsInside returns the kernel's count of OOM kills in calico-node's container. It also reports whether the
+// container has a limit. The count includes kills that happened because the whole node was out of memory.
 func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 	if !node.SeesProcesses(h) {
 		return 0, false, false
@@ -82,19 +82,20 @@ func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 	if !ok {
 		return 0, false, false
 	}
-	// of cgroup v2 and v1
+	// File names in cgroup v2 and v1.
 	for _, file := range [][2]string{{"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}} {
 		if text, err := cgroupFile(h, one, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
 			limit, _ := cgroupFile(h, one, "memory", file[1])
-			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 has "max" for no limit
+			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 shows "max" if there is no limit
 			return kills, err == nil && n < noLimit, known
 		}
 	}
 	return 0, false, false
 }
 
-// calicoPID returns a process in calico-node's container: Felix, or another process if Felix is killed repeatedly.
+// calicoPID returns a process in calico-node's container. It is Felix, or another process if Felix
+// is killed repeatedly.
 func calicoPID(h *probe.Host) (pid int, found bool) {
 	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
 		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
@@ -114,11 +115,11 @@ func calicoPID(h *probe.Host) (pid int, found bool) {
 	return 0, false
 }
 
-// noLimit is below every value that means "no limit" in cgroup v1: the maximum integer rounded down to a page,
-// and page sizes differ.
+// noLimit is lower than every value that means "no limit" in cgroup v1. That value is the maximum integer
+// rounded down to a page, and page sizes differ.
 const noLimit = 1 << 62
 
-// oomKill parses the OOM kill count in a file of names and numbers.
+// oomKill parses the number of OOM kills from a file of names and numbers.
 func oomKill(text string) (int, bool) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {

@@ -17,14 +17,15 @@ import (
 )
 
 // Facts of node-disk about a file server.
-const factMountedOn probe.Fact = "mounted_on" // path of its first mount
+const factMountedOn probe.Fact = "mounted_on" // the path of the server's first mount
 
 const (
 	storageServers = 8               // maximum number of servers to check
-	storageWait    = 2 * time.Second // twice as long as a connection takes if its first packet is lost
+	storageWait    = 2 * time.Second // twice the time that a connection takes if its first packet is lost
 )
 
-// storagePorts are the default server ports of network file systems whose mount options contain the server's address.
+// storagePorts maps network file systems to the default ports of their servers. Their mount options
+// contain the server's address.
 var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
 
 // storage is a server and its mounts.
@@ -33,8 +34,8 @@ type storage struct {
 	mounts         int
 }
 
-// checkStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
-// accesses a mount without its server hangs.
+// checkStorage connects to the servers of the network file systems that the node has mounted. It does not touch the
+// mounts, because a process hangs if it accesses a mount whose server is gone.
 func checkStorage(ctx context.Context, p *probe.Pass) {
 	servers := storageOf(p.Host)
 	for _, s := range servers[:min(len(servers), storageServers)] {
@@ -78,7 +79,7 @@ func storageOf(h *probe.Host) []storage {
 		port := storagePorts[m.FSType]
 		address, err := netip.ParseAddr(m.SuperOptions["addr"])
 		if port == "" || err != nil || !strings.HasPrefix(cmp.Or(m.SuperOptions["proto"], "tcp"), "tcp") {
-			continue // UDP and RDMA have no connection that the check could open
+			continue // with UDP and RDMA, there is no connection that the check could open
 		}
 		at := net.JoinHostPort(address.String(), cmp.Or(m.SuperOptions["port"], port))
 		if i := slices.IndexFunc(out, func(s storage) bool { return s.at == at }); i >= 0 {

@@ -25,7 +25,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 		return probe.Failed(fmt.Errorf("opening %s: %w", h.Proc, err))
 	}
 	swaps, err := proc.Swaps()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without swap has no such file
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel that does not support swap has no such file
 		return probe.Failed(fmt.Errorf("reading /proc/swaps: %w", err))
 	}
 	k, err := node.ReadKubelet(h)
@@ -46,7 +46,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	return host.JudgeSwap(names, back, errors.Is(fstab, probe.ErrNotVisible), k).Because(evidence...)
 }
 
-// swapAtBoot lists what enables swap at boot. It omits places that are not visible to this access method.
+// swapAtBoot lists the settings that enable swap at boot. It omits places that this access method does not show.
 func swapAtBoot(h *probe.Host) ([]string, error) {
 	back := []string{}
 	fstab, err := h.ReadFile("/etc/fstab")
@@ -89,7 +89,7 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 	return back, nil
 }
 
-// isMasked reports whether a unit of systemd is masked.
+// isMasked reports whether a systemd unit is masked.
 func isMasked(h *probe.Host, unit string) bool {
 	to, err := h.Readlink(path.Join("/etc/systemd/system", unit))
 	return err == nil && to == "/dev/null"

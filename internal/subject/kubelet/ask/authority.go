@@ -23,10 +23,11 @@ const (
 	authorityExpired = "server-expired" // the server's certificate has expired by this node's clock
 )
 
-// authorityTime is the time limit for the API server. A TLS handshake takes one more round trip than a TCP connection.
+// authorityTime is the time limit for connecting to the API server. A TLS handshake takes one more
+// round trip than a TCP connection.
 const authorityTime = 4 * time.Second
 
-// apiOf is the API server and CA of a kubeconfig.
+// apiOf holds the API server and CA from a kubeconfig.
 type apiOf struct {
 	Server string `yaml:"server"`
 	File   string `yaml:"certificate-authority"`
@@ -36,9 +37,9 @@ type apiOf struct {
 	Skip   bool   `yaml:"insecure-skip-tls-verify"`
 }
 
-// kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig, and verifies it as the
-// kubelet does. It is false if the file lacks the server or the CA, or if the handshake fails: other
-// checks report that.
+// kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig. It verifies the
+// certificate in the same way as the kubelet. It returns false if the file does not contain the server or the
+// CA, or if the handshake fails. Other checks report that.
 func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	api, roots, ok := authorityIn(h, k)
 	if !ok {
@@ -83,7 +84,7 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 		k.Access, err).With(probe.FactReason, reason), true
 }
 
-// authorityIn reads API server and CA from the kubelet's kubeconfig, which has one cluster.
+// authorityIn reads the API server and CA from the kubelet's kubeconfig, which contains one cluster.
 func authorityIn(h *probe.Host, k node.Kubelet) (apiOf, *x509.CertPool, bool) {
 	text, err := h.ReadFile(k.Access)
 	if err != nil {

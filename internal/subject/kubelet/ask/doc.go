@@ -1,4 +1,4 @@
-// Package ask runs the checks of the kubelet on a node. It queries the kubelet's two ports, and reads its certificates,
+// Package ask runs the kubelet checks on a node. It queries the kubelet's two ports, and reads its certificates,
 // kubeconfig and state files. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package

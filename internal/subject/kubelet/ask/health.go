@@ -66,8 +66,8 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 	}, func(f func()) { f() })
 }
 
-// kubeletCertificate judges the certificate that the kubelet presents to the API server. It is false if no certificate
-// is visible: the kubelet may use a token.
+// kubeletCertificate evaluates the certificate that the kubelet presents to the API server. It returns false if no
+// certificate is visible, because the kubelet may use a token.
 func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Result, bool) {
 	text, err := h.ReadFile(k.Access)
 	if err != nil {
@@ -106,8 +106,8 @@ func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Res
 	return r, true
 }
 
-// unreadable returns a result about a certificate file that cannot be read. It is false if the file does not exist,
-// or if this probe cannot see it.
+// unreadable returns a result for a certificate file that cannot be read. It returns false if the file does not
+// exist, or if this probe cannot see it.
 func unreadable(err error) (probe.Result, bool) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
 		return probe.Result{}, false
@@ -115,7 +115,7 @@ func unreadable(err error) (probe.Result, bool) {
 	return probe.Failed(err), true
 }
 
-// leafIn returns the first certificate of a file that may also contain a key and a chain, nil without a certificate.
+// leafIn returns the first certificate in a file, or nil if there is none. The file may also contain a key and a chain.
 func leafIn(text []byte) *x509.Certificate {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {

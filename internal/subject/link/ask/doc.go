@@ -1,4 +1,4 @@
-// Package ask runs the checks of the link on a node. It reads addresses, neighbours and sysctls over netlink and from
+// Package ask runs the link checks on a node. It reads addresses, neighbours and sysctls through netlink and from
 // /proc, and pings other nodes. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package

@@ -20,7 +20,7 @@ import (
 var ipAutodetectCheck = answers.To(link.IPAutodetect, ipAutodetect)
 
 // Facts of ip-autodetect.
-const factKind probe.Fact = "kind" // of the interface: device, bridge, ...
+const factKind probe.Fact = "kind" // type of the interface: device, bridge, ...
 
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
@@ -55,7 +55,7 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// registeredAddress returns the address of a family that Calico registered for this node, or the zero value.
+// registeredAddress returns the address in a family that Calico registered for this node, or the zero value.
 func registeredAddress(p *probe.Pass, family int) (mine netip.Addr) {
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
@@ -65,13 +65,13 @@ func registeredAddress(p *probe.Pass, family int) (mine netip.Addr) {
 	return mine
 }
 
-// judgeDetection judges one family. setting is the value of IP or IP6.
+// judgeDetection evaluates one address family. setting is the value of IP or IP6.
 func judgeDetection(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
 	mine := registeredAddress(p, family)
 	switch {
 	case node.Named(p, probe.KindBackend) == "none":
 		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
-	case setting == "none", setting == "" && family == 6: // IPv6 is detected only on request
+	case setting == "none", setting == "" && family == 6: // Calico detects IPv6 only on request
 		return probe.Found(probe.Skip, "Calico is configured not to detect an IPv%d address here", family)
 	case setting != "" && setting != "autodetect":
 		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
@@ -123,7 +123,7 @@ func judgeDetection(p *probe.Pass, self autodetect.Node, family int, setting, me
 	return r.With(link.FactAlternatives, others).Because(lines...)
 }
 
-// interfaceWith returns the interface with an address, or the zero value.
+// interfaceWith returns the interface that has the given address, or the zero value.
 func interfaceWith(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	for _, i := range all {
 		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
@@ -133,7 +133,8 @@ func interfaceWith(all []autodetect.Interface, a netip.Addr) autodetect.Interfac
 	return autodetect.Interface{}
 }
 
-// alternatives returns the picks of the other methods: reaching a peer, the peers' networks, the Node's own address.
+// alternatives returns what the other methods would pick: the address that reaches a peer, an
+// address in the peers' networks, and the Node's own address.
 func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (map[string]string, []string) {
 	methods := []string{autodetect.First, "kubernetes-internal-ip"}
 	for _, t := range p.Of(probe.KindNode) {
@@ -167,8 +168,8 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 	return picks, lines
 }
 
-// devicesToNodes returns the interfaces that lead to the other nodes, one for each node's address, ""
-// without a route.
+// devicesToNodes returns the interface that leads to each of the other nodes' addresses, "" if there
+// is no route.
 func devicesToNodes(p *probe.Pass, f int) []string {
 	var out []string
 	for _, t := range node.SplitByFamily(p.Of(probe.KindNode))[f] {
@@ -195,11 +196,11 @@ func servedNodes(name string, devices []string) string {
 	return fmt.Sprintf("; %d of %d other nodes are reached through %s", n, len(devices), name)
 }
 
-// maxAlternatives keeps one result within a line of the stream.
+// maxAlternatives limits the list so that one result fits in a line of the stream.
 const maxAlternatives = 8
 
-// reachableFrom picks a source address as Calico does: it connects a UDP socket, which sends nothing, and reads the
-// socket's local address.
+// reachableFrom picks a source address in the same way as Calico. It connects a UDP socket, which does not send
+// anything, and reads the socket's local address.
 func reachableFrom(ctx context.Context) func(string, int) (netip.Addr, error) {
 	return func(destination string, family int) (netip.Addr, error) {
 		one, _, cancel := node.Part(ctx, 2)

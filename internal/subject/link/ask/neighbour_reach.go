@@ -46,7 +46,7 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 			}
 		}
 	}
-	for _, t := range targets { // in the plan's order
+	for _, t := range targets { // in the order of the plan
 		i := slices.IndexFunc(got, func(s outsideResult) bool {
 			return s.t.Kind == t.Kind && s.t.Name == t.Name && s.t.Addr == t.Addr && s.t.Port == t.Port
 		})
@@ -61,12 +61,12 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pingable are the targets without a port.
+// pingable returns the targets that have no port.
 func pingable(targets []probe.Target) []probe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
 }
 
-// testOutside tests all targets in parallel. up are the peers with a BGP session, if known.
+// testOutside tests all targets in parallel. up lists the peers that have a BGP session, if they are known.
 func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
 	err error) []outsideResult {
 	var mu sync.Mutex
@@ -91,10 +91,10 @@ func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up 
 			all.Go(func() { note(t, reachKubelet(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
 		case t.Attrs[probe.AttrScope] == "":
 			all.Go(func() { note(t, reach.Connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).Result(asking)) })
-		case err != nil: // a session may exist
+		case err != nil: // there may be a session
 			note(t, node.Unseen(err))
 		case up[t.Addr]:
-			// A session stays up until its hold time expires, even if the node is dead.
+			// A session is up until its hold time expires, even if the node is dead.
 			note(t, probe.Found(probe.Skip, "not tested: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
@@ -108,7 +108,7 @@ func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up 
 }
 
 // addPathMTU measures which packet sizes reach a node that answers pings. If full-size packets are lost, it adds that
-// to the ping's result: connections then open and hang, including API server to kubelet.
+// to the ping's result. Connections then open but hang, including those from the API server to the kubelet.
 func addPathMTU(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
 	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
 		return r
@@ -124,8 +124,8 @@ func addPathMTU(ctx context.Context, t probe.Target, r probe.Result) probe.Resul
 	return r
 }
 
-// reachKubelet connects to a kubelet and sends a request without credentials. The kernel accepts connections even for a
-// frozen kubelet, but only a working kubelet rejects the request.
+// reachKubelet connects to a kubelet and sends a request without credentials. The kernel accepts connections even if
+// the kubelet is frozen, but only a working kubelet rejects the request.
 func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	r := reach.Connect(ctx, to).Result(ctx)
 	if r.Status != probe.OK {
@@ -145,9 +145,9 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	return r
 }
 
-// retractUnsigned retracts a failure that a password may explain: if the BGP daemon requires signatures (TCP MD5), the
-// kernel silently drops unsigned connections. sessions are this node's configured sessions. gap is why they are
-// unknown.
+// retractUnsigned retracts a failure that a password may explain. If the BGP daemon requires signatures (TCP MD5), the
+// kernel silently drops unsigned connections. sessions lists the sessions configured for this node. gap is the reason
+// why they are unknown.
 func retractUnsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
 	secret := slices.ContainsFunc(sessions,
 		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
@@ -173,7 +173,7 @@ type outsideResult struct {
 	r probe.Result
 }
 
-// selfOf is this node's address in Calico, from which peers expect its connections.
+// selfOf returns this node's address in Calico, from which peers expect its connections.
 func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	for _, own := range p.Of(probe.KindSelf) {
 		if node.Family(own.Addr) == node.Family(to) {
@@ -191,7 +191,8 @@ func hasAnswered(r probe.Result) bool {
 // portSSH is sshd's default port.
 const portSSH = 22
 
-// downgradeExcused retracts a failure that proves nothing alone: some nodes run no sshd, and some networks block pings.
+// downgradeExcused retracts a failure that alone proves nothing: some nodes do not run sshd, and
+// some networks block pings.
 func downgradeExcused(t probe.Target, r probe.Result, alive bool) probe.Result {
 	if r.Status == probe.Fail && alive && t.Name == t.Node && (t.Port == 0 || t.Port == portSSH) {
 		r.Status = probe.Info
@@ -199,8 +200,8 @@ func downgradeExcused(t probe.Target, r probe.Result, alive bool) probe.Result {
 	return r
 }
 
-// outsideName names a test: "node-b icmp", "node-b tcp 22", "node-b pod default/web-1". It includes the address if
-// several addresses of the node are tested.
+// outsideName returns the name of a test: "node-b icmp", "node-b tcp 22", "node-b pod default/web-1". If several
+// of the node's addresses are tested, the name includes the address.
 func outsideName(t probe.Target, all []probe.Target) string {
 	what := t.Name
 	if slices.ContainsFunc(all, func(o probe.Target) bool { return o.Name == t.Name && o.Addr != t.Addr }) {
@@ -215,7 +216,7 @@ func outsideName(t probe.Target, all []probe.Target) string {
 	return fmt.Sprintf("%s tcp %d", what, t.Port)
 }
 
-// pingOutside pings targets of one family.
+// pingOutside pings the targets in one address family.
 func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Target, probe.Result)) {
 	addrs := make([]netip.Addr, len(targets))
 	for i, t := range targets {
@@ -239,12 +240,12 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 	}
 }
 
-// awaitNeighbours returns the kernel's table of neighbours. The kernel trusts an address that it heard of recently for
-// five seconds, and then requests it three times, a second apart (delay_first_probe_time, ucast_solicit: neighbour
-// states delay and probe). If a node has no other answer, awaitNeighbours waits for this process.
+// awaitNeighbours returns the kernel's neighbour table. The kernel trusts an address that it heard from recently for
+// five seconds. It then sends three requests, one second apart (delay_first_probe_time, ucast_solicit: neighbour
+// states delay and probe). If a node has not answered otherwise, awaitNeighbours waits until this process is over.
 func awaitNeighbours(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
 	for {
-		// Without the table the result has less detail, but is still valid.
+		// Without the table, the result has less detail but is still valid.
 		table, err := neighbours(f)
 		undecided := slices.ContainsFunc(targets, func(t probe.Target) bool {
 			return slices.Contains([]string{"delay", "probe"}, stateOf(table, t.Addr))
@@ -261,7 +262,7 @@ func awaitNeighbours(ctx context.Context, targets []probe.Target, f int, alive b
 	}
 }
 
-// addNeighbour adds the neighbour table's entry to the result of a ping.
+// addNeighbour adds the entry from the neighbour table to the result of a ping.
 func addNeighbour(r probe.Result, state string) probe.Result {
 	if state == "" {
 		return r

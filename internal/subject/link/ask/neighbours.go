@@ -24,7 +24,7 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 			p.Report(node.Unseen(err).On(target))
 			continue
 		}
-		// Permanent entries, such as Felix writes for tunnels, do not count.
+		// Permanent entries, such as those that Felix writes for tunnels, do not count.
 		counted := slices.DeleteFunc(slices.Clone(table), func(n kernel.Neighbour) bool { return n.State == "permanent" })
 		p.Report(judgeTable(p.Host, f, len(counted)).On(target).With(probe.FactFamily, f))
 		failed := slices.DeleteFunc(node.Unique(p.Of(probe.KindNode, probe.KindPeer)),
@@ -36,9 +36,9 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	twins(ctx, p)
 }
 
-// oddEntries are the entries for other nodes that no answer on the link creates: permanent entries, and entries with
-// the MAC of this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than
-// the nodes'.
+// oddEntries returns the entries for other nodes that cannot come from an answer on the link. They are permanent
+// entries, and entries with the MAC of one of this node's own interfaces. Calico writes permanent entries for its
+// tunnels, but these do not contain the nodes' addresses.
 func oddEntries(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	links, err := kernel.Links()
 	if err != nil {
@@ -61,7 +61,8 @@ func oddEntries(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	return out
 }
 
-// judgeEntry judges the entry for another node by the MAC of its interface, or returns false if the entry is normal.
+// judgeEntry evaluates the entry for another node by the MAC and its interface. If the entry is
+// normal, it returns false.
 func judgeEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
 	r := probe.Found(probe.Info, "a manual permanent entry sends its packets to MAC %s on %s", n.MAC, n.Device)
 	switch {
@@ -74,13 +75,13 @@ func judgeEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
 		With(link.FactOwnMAC, n.MAC == own), true
 }
 
-// neighbours lists the kernel's table of a family, without entries for multicast and loopback.
+// neighbours lists the kernel's neighbour table for an address family. It omits the entries for multicast and loopback.
 func neighbours(family int) ([]kernel.Neighbour, error) {
 	all, err := kernel.Neighbours(family)
 	return slices.DeleteFunc(all, func(n kernel.Neighbour) bool { return n.State == "" || n.State == "noarp" }), err
 }
 
-// stateOf is a neighbour's state, "" if the table has no entry.
+// stateOf returns a neighbour's state, or "" if the table has no entry.
 func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	for _, n := range table {
 		if n.Addr == addr {
@@ -90,8 +91,8 @@ func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	return ""
 }
 
-// retryFailed pings the addresses of failed entries, so that the kernel resolves them again. A failed entry may be as
-// old as the node's last packet to that address.
+// retryFailed pings the addresses of failed entries so that the kernel resolves them again. A failed entry may date
+// from the last time that the node sent a packet to that address.
 func retryFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
 	addrs := make([]netip.Addr, len(failed))
 	for i, t := range failed {

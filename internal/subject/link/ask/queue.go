@@ -16,12 +16,12 @@ var uplinkQueueCheck = answers.To(link.UplinkQueue, uplinkQueue)
 
 // Facts of uplink-queue.
 const (
-	factQueue   probe.Fact = "queue"   // the kind of the limiting discipline: htb, netem, ...
-	factDropped probe.Fact = "dropped" // packets, since it was set
+	factQueue   probe.Fact = "queue"   // the kind of queueing discipline that limits traffic: htb, netem, ...
+	factDropped probe.Fact = "dropped" // number of packets since the discipline was set
 )
 
-// limiting are the disciplines that drop or delay packets that the interface could send. No kernel sets one by
-// default.
+// limiting lists the disciplines that drop or delay packets that the interface could send. None of them is the
+// default in any kernel.
 var limiting = []string{"htb", "tbf", "netem", "hfsc", "cbq"}
 
 func uplinkQueue(_ context.Context, p *probe.Pass) {
@@ -31,7 +31,7 @@ func uplinkQueue(_ context.Context, p *probe.Pass) {
 		return
 	}
 	tallies, err := kernel.Tallies(p.Host)
-	// The error may concern other counters. If no queue was read, it concerns the queues.
+	// The error may concern other counters. If no queue was read, the error concerns the queues.
 	if !slices.ContainsFunc(tallies, func(t kernel.Tally) bool { return t.Table == kernel.TallyQueue }) && err != nil {
 		p.Report(node.Unseen(err))
 		return
@@ -39,7 +39,7 @@ func uplinkQueue(_ context.Context, p *probe.Pass) {
 	p.Report(judgeQueue(tallies, device))
 }
 
-// judgeQueue judges the disciplines of one interface by their counters.
+// judgeQueue evaluates the disciplines of one interface by their counters.
 func judgeQueue(tallies []kernel.Tally, device string) probe.Result {
 	r := probe.Found(probe.OK, "no queueing discipline limits %s", device).With(probe.FactInterface, device)
 	for _, t := range tallies {

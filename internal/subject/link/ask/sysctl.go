@@ -77,10 +77,10 @@ func reversePath(p *probe.Pass) probe.Result {
 		}
 		value, err := kernel.Sysctl(p.Host, conf+name+"/rp_filter")
 		if err != nil {
-			continue // gone
+			continue // the interface is gone
 		}
 		value = max(value, all)
-		if pods { // Felix sets them all alike
+		if pods { // Felix sets the same value for all of them
 			name = "cali*"
 		} else {
 			strict = strict || value == 1
@@ -108,15 +108,15 @@ func reversePath(p *probe.Pass) probe.Result {
 	return r.With(factRPFilter, effective)
 }
 
-// refusesLoose reports whether Felix of a version exits if rp_filter is loose. Felix v3.12 and later checks source
-// addresses itself.
+// refusesLoose reports whether Felix in this version exits if rp_filter is loose. Felix v3.12 and later checks
+// source addresses itself.
 func refusesLoose(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "v%d.%d", &major, &minor)
 	return n == 2 && (major < 3 || major == 3 && minor <= 11)
 }
 
-// reverseDropped is how many packets rp_filter has dropped in this network namespace (from Linux 3.0).
+// reverseDropped returns the number of packets that rp_filter has dropped in this network namespace (from Linux 3.0).
 func reverseDropped(h *probe.Host) (int, bool) {
 	text, err := kernel.ReadProc(h, "net/netstat")
 	if err != nil {

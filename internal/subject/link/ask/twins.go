@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// maxTwins is the maximum number of addresses to request: each request is a broadcast.
+// maxTwins is the maximum number of addresses to request, because each request is a broadcast.
 const maxTwins = 16
 
-// twinsWait is how long the check waits for answers at most. A link answers within milliseconds.
+// twinsWait is the maximum time that the check waits for answers. Machines on a link answer within milliseconds.
 const twinsWait = 600 * time.Millisecond
 
-// twins sends ARP requests for the node's own IPv4 address and those of other nodes on the link, and reports each
-// address for which several machines answer. The kernel keeps only the first answer to its own requests.
+// twins sends ARP requests for the node's own IPv4 address, and for those of other nodes on the link. It reports
+// each address for which several machines answer. The kernel keeps only the first answer to its own requests.
 func twins(ctx context.Context, p *probe.Pass) {
 	links, err := kernel.Links()
 	if err != nil {
@@ -48,7 +48,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 		}
 		link, err := net.InterfaceByIndex(links[i].Index)
 		if err != nil {
-			continue // gone meanwhile
+			continue // the interface is gone in the meantime
 		}
 		heard, err := arp.Who(ctx, link, self.Addr, addrs)
 		if err != nil {
@@ -61,7 +61,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// beside are the other nodes with addresses in the prefix of this node's address.
+// beside returns the other nodes whose addresses are in the prefix of this node's address.
 func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target {
 	var out []probe.Target
 	for _, t := range nodes {
@@ -73,8 +73,9 @@ func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target 
 	return out
 }
 
-// withoutProxies removes MACs that answer for more than one address: a router with proxy ARP, or a cloud's virtual
-// switch, which answers for all machines. A twin has one address.
+// withoutProxies removes MACs that answer for more than one address. They belong to a router with proxy ARP, or to
+// a cloud's virtual switch, which answers for all machines. A machine with a duplicate address answers only for
+// that address.
 func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
 	answers := map[string]int{}
 	for _, macs := range heard {
@@ -89,7 +90,8 @@ func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
 	return out
 }
 
-// judgeTwins reports the addresses with too many answers. A machine with two NICs on one link may answer with both.
+// judgeTwins reports the addresses for which too many machines answer. A machine that has two NICs
+// on one link may answer with both.
 func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.Target, macs []string) []probe.Result {
 	var out []probe.Result
 	heard = withoutProxies(heard)

@@ -34,8 +34,9 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// downgradeIfInternal reduces a dead interface to a warning if another interface has the node's InternalIP. Then the
-// address in Calico is probably the wrong one, such as that of an unused bridge, and packets do leave the node.
+// downgradeIfInternal reduces a dead interface to a warning if another interface has the node's InternalIP. In that
+// case, the address in Calico is probably wrong. For example, it may belong to an unused bridge. Packets do leave
+// the node.
 func downgradeIfInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r

@@ -1,5 +1,5 @@
 // Package ask runs the checks of the node's settings on a node. It records the settings of the kernel, Calico, the
-// kubelet and the runtime, for comparison with a baseline node, and judges none. Only the probe links it.
+// kubelet and the runtime, for comparison with a baseline node. It does not judge them. Only the probe links it.
 //
 // Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
 // draws no conclusions: package cause does, in the client.

@@ -47,7 +47,7 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	node.Each(areas, func(a area) {
 		got, err := a.read(l)
 		if err != nil {
-			// Not every node has every area, and the check does not judge. So this is a skip, not unknown.
+			// Not every node has every area, and the check does not judge. The result is therefore skip, not unknown.
 			p.Report(probe.Found(probe.Skip, "not read: %v", err).On(a.name).With(nodestate.FactArea, a.name))
 			return
 		}
@@ -57,14 +57,14 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// Limits of one area: the number of parts, and the size of a part in bytes. A part and the rest of its result must fit
-// into one line of the stream.
+// Limits on one area: the number of its parts, and the size of a part in bytes. A part and the rest of its result must
+// fit in one line of the stream.
 const (
 	maxParts     = 5
 	maxPartBytes = 3000
 )
 
-// splitParts returns the results of an area: its items in order, up to the limit.
+// splitParts returns the results for an area. They contain the area's items in order, up to the limit.
 func splitParts(name string, all items) []probe.Result {
 	parts, sizes := []map[string]string{{}}, []int{0}
 	left := 0

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeSettings are settings of a kubelet that differ between healthy nodes.
+// nodeSettings lists kubelet settings that differ between healthy nodes.
 var nodeSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels",
 	"register-with-taints",
 	"registerWithTaints", "container-runtime-endpoint", "containerRuntimeEndpoint"}
@@ -63,7 +63,7 @@ func kubeletState(l look) (items, error) {
 	return out, nil
 }
 
-// flags reads the arguments of a program: --name=value, or --name value.
+// flags parses a program's arguments: --name=value, or --name value.
 func flags(into items, n neutral, args []string) {
 	for i, arg := range args[min(1, len(args)):] {
 		if !strings.HasPrefix(arg, "-") {
@@ -77,7 +77,7 @@ func flags(into items, n neutral, args []string) {
 	}
 }
 
-// runtimeState reads the running configuration that containerd reports.
+// runtimeState reads the active configuration that containerd reports.
 func runtimeState(l look) (items, error) {
 	ctx, _, cancel := node.Part(l.ctx, 2)
 	defer cancel()
@@ -99,7 +99,7 @@ func runtimeState(l look) (items, error) {
 	if json.Unmarshal([]byte(a.GetInfo()["config"]), &config) == nil {
 		flat(out, l.own, "", config)
 	}
-	for name, value := range a.GetInfo() { // the last error of the CNI configuration
+	for name, value := range a.GetInfo() { // the last error about the CNI configuration
 		if name == "lastCNILoadStatus" || strings.HasPrefix(name, "lastCNILoadStatus.") {
 			out[name] = l.own.value(name, strings.Trim(value, `"`))
 		}
@@ -110,7 +110,7 @@ func runtimeState(l look) (items, error) {
 	return out, nil
 }
 
-// containerdState reads containerd's configuration file. containerd reads the file only at startup.
+// containerdState reads containerd's configuration file. containerd itself reads the file only at startup.
 func containerdState(l look) (items, error) {
 	name := "/etc/containerd/config.toml"
 	if _, args, _ := node.NodesDaemon(l.h, "containerd"); len(args) > 0 {
@@ -129,7 +129,7 @@ func containerdState(l look) (items, error) {
 	return out, nil
 }
 
-// proxyState reads the running configuration that kube-proxy reports on its metrics port.
+// proxyState reads the active configuration that kube-proxy reports on its metrics port.
 func proxyState(l look) (items, error) {
 	all, err := node.ProcessesOf(l.h, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 	if err != nil {
