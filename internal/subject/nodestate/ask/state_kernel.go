@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Kernel settings to compare: settings of each interface, and other settings.
+// Kernel settings to compare: the settings of each interface, and other settings.
 var (
 	confs4 = strings.Fields(`forwarding rp_filter proxy_arp arp_ignore arp_announce arp_filter send_redirects accept_redirects
 		accept_local accept_source_route route_localnet log_martians disable_policy disable_xfrm src_valid_mark`)
@@ -40,7 +40,7 @@ var (
 		kernel/keys/maxkeys user/max_user_namespaces user/max_net_namespaces vm/max_map_count vm/overcommit_memory`)
 )
 
-// maxDevices is the maximum number of pod interfaces that are read separately.
+// maxDevices is the maximum number of pod interfaces to read separately.
 const maxDevices = 64
 
 func sysctlState(l look) (items, error) {
@@ -84,17 +84,17 @@ func sysctlState(l look) (items, error) {
 	return out, nil
 }
 
-// sysctlFolders are folders in which all settings are compared, because a fault may be in a setting that no cause
-// matches. These folders have about 250 settings.
+// sysctlFolders lists folders in which all settings are compared, because a fault may be in a setting that no
+// cause matches. These folders contain about 250 settings.
 var sysctlFolders = []string{"net/ipv4", "net/ipv4/route", "net/ipv6", "net/ipv6/icmp", "net/core", "net/netfilter"}
 
-// maxSysctls bounds the settings that are read from a folder.
+// maxSysctls is the maximum number of settings to read from a folder.
 const maxSysctls = 200
 
 // incomparableSysctl matches secret settings, and counters and lists that differ between nodes.
 var incomparableSysctl = regexp.MustCompile(`_key$|secret|_count$|available_|rps_sock_flow_entries|flow_limit_cpu_bitmap|netdev_rss_key|nf_log`)
 
-// folderSysctls reads the settings in the folders. It skips unreadable settings.
+// folderSysctls reads the settings in the folders. It skips settings that cannot be read.
 func folderSysctls(h *probe.Host, into items, own neutral) {
 	if h.Far != nil {
 		return
@@ -102,7 +102,7 @@ func folderSysctls(h *probe.Host, into items, own neutral) {
 	for _, folder := range sysctlFolders {
 		entries, err := os.ReadDir(filepath.Join(h.Proc, "sys", folder))
 		if err != nil {
-			continue // a kernel without that feature
+			continue // a kernel that lacks this feature
 		}
 		for _, e := range entries[:min(len(entries), maxSysctls)] {
 			name := folder + "/" + e.Name()
@@ -137,7 +137,8 @@ func commonest(values []string) string {
 	return kinds[0] + ", on some " + strings.Join(kinds[1:], " and ")
 }
 
-// linkState reads the interfaces that do not belong to pods. It reads only settings that should be equal on all nodes.
+// linkState reads the interfaces that do not belong to pods. It reads only settings that should be
+// the same on all nodes.
 func linkState(l look) (items, error) {
 	if len(l.links) == 0 {
 		return nil, fmt.Errorf("interfaces of the node: %w", probe.ErrNotVisible)
@@ -170,8 +171,8 @@ func linkState(l look) (items, error) {
 	return out, nil
 }
 
-// routeState reads special routes, and routes that no daemon maintains on all nodes. It omits routes to other nodes'
-// pods through those nodes, because they differ on each node.
+// routeState reads special routes. It also reads routes that daemons do not maintain on all nodes. It omits routes
+// that lead to other nodes' pods through those nodes, because they differ on each node.
 func routeState(l look) (items, error) {
 	others := map[netip.Addr]bool{}
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -185,7 +186,7 @@ func routeState(l look) (items, error) {
 			return nil, err
 		}
 		for _, r := range routes {
-			if r.To.Bits() == 0 && r.TypeName() == "" { // each rack has another gateway
+			if r.To.Bits() == 0 && r.TypeName() == "" { // each rack has a different gateway
 				for i := range r.Hops {
 					r.Hops[i].Gateway = netip.Addr{}
 				}
@@ -197,8 +198,9 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// podDevices returns the interfaces that lead to pods, by name: interfaces of the node's pods (of any CNI plugin), and
-// tunnels to other nodes. Their routes have Felix's protocol or, as for VXLAN, no protocol. out is the node's uplink.
+// podDevices returns the interfaces that lead to pods, by name. They are the interfaces of the node's pods (of any CNI
+// plugin), and tunnels to other nodes. Their routes have Felix's protocol number or, as for VXLAN, no protocol. out is
+// the node's uplink.
 func podDevices(links []kernel.Link, out string) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range links {
@@ -209,13 +211,14 @@ func podDevices(links []kernel.Link, out string) map[string]bool {
 	return pods
 }
 
-// isOddRoute reports whether a route is worth comparing: it leads neither to other nodes nor to this node's own pods.
+// isOddRoute reports whether a route is worth comparing. This is the case if it leads neither to
+// other nodes nor to this node's own pods.
 func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
 	proto := kernel.ProtocolName(r.Proto)
 	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
 	switch r.TypeName() {
 	case "blackhole", "unreachable", "prohibit", "throw":
-		// The kernel adds routes for IPv6. BIRD and Felix add blackholes for the unassigned addresses of a block.
+		// The kernel adds routes for IPv6. BIRD and Felix add blackhole routes for the unassigned addresses in a block.
 		return proto != "bird" && proto != "felix" && proto != "kernel" && (r.Proto != 80)
 	case "":
 		return !toOther && proto != "kernel" && proto != "bird" && proto != "felix" && proto != "ra" &&
@@ -225,8 +228,8 @@ func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool
 	return false
 }
 
-// neighbourState reads the permanent neighbour entries, which are manual. It omits entries of tunnels, which Felix or
-// another network plugin writes.
+// neighbourState reads the permanent neighbour entries, which someone added manually. It omits the entries of
+// tunnels, because Felix or another network plugin writes these.
 func neighbourState(l look) (items, error) {
 	out := items{}
 	for _, f := range []int{4, 6} {
@@ -269,7 +272,8 @@ func ruleState(l look) (items, error) {
 	return out, nil
 }
 
-// policyState reads IPsec's policies. In a mesh, each node has policies for all other nodes, so addresses are replaced.
+// policyState reads IPsec policies. In a mesh, each node has policies for all other nodes, so
+// policyState replaces the addresses.
 func policyState(l look) (items, error) {
 	hide := l.net
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -285,7 +289,7 @@ func policyState(l look) (items, error) {
 	return out, err
 }
 
-// maxRules bounds the rules of a chain that are listed one by one.
+// maxRules is the maximum number of rules in a chain that are listed one by one.
 const maxRules = 12
 
 func wallState(l look) (items, error) {
@@ -321,7 +325,7 @@ func isUsual(table string) bool {
 	return slices.Contains([]string{"nat", "mangle", "raw", "security"}, table)
 }
 
-// verdictsOf returns the verdicts in the rules of a chain, without duplicates.
+// verdictsOf returns the verdicts of a chain's rules, without duplicates.
 func verdictsOf(rules []string) string {
 	var out []string
 	for _, rule := range rules {
@@ -341,7 +345,7 @@ func verdictsOf(rules []string) string {
 	return strings.Join(out, " ")
 }
 
-// queueState reads the queues of the uplink, tunnels and pods' interfaces, and the programs attached to them.
+// queueState reads the queues of the uplink, of tunnels and of pods' interfaces, and the programs attached to them.
 func queueState(l look) (items, error) {
 	wanted := slices.DeleteFunc(slices.Clone(l.links), func(d kernel.Link) bool {
 		return d.Name != l.out && !node.IsPods(d) && !slices.ContainsFunc(node.Encapsulations,

@@ -20,11 +20,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// modules are kernel modules that Calico and Kubernetes use, or that conflict with them.
+// modules lists kernel modules that Calico and Kubernetes use, or that conflict with them.
 var modules = strings.Fields(`br_netfilter overlay vxlan ipip wireguard nf_conntrack ip_tables ip6_tables nf_tables ip_set
 	ip_vs iptable_nat iptable_raw`)
 
-// systemState reads the kernel's version, command line and loaded modules, and the name of the system.
+// systemState reads the kernel's version, command line and loaded modules, and the name of the operating system.
 func systemState(l look) (items, error) {
 	release, err := kernel.ReadProc(l.h, "sys/kernel/osrelease")
 	if err != nil {
@@ -67,13 +67,14 @@ func systemState(l look) (items, error) {
 	return out, nil
 }
 
-// limitedProcesses are the processes with limits to compare: a display name, the kernel's name, and an argument.
+// limitedProcesses lists the processes whose limits are compared: a display name, the name in the
+// kernel, and an argument.
 var limitedProcesses = []struct{ name, comm, arg string }{
 	{"kubelet", "kubelet", ""}, {"containerd", "containerd", ""}, {"dockerd", "dockerd", ""}, {"crio", "crio", ""},
 	{"calico-node", "calico-node", "felix"}, {"bird", "bird", ""}, {"kube-proxy", "kube-proxy", ""},
 }
 
-// limitLine matches a line of /proc/PID/limits: "Max open files            1024                 524288
+// limitLine matches a line in /proc/PID/limits: "Max open files            1024                 524288
 // files".
 var limitLine = regexp.MustCompile(`(?m)^Max (open files|processes|locked memory|address space)\s+(\S+)\s+(\S+)`)
 
@@ -109,12 +110,12 @@ func limitState(l look) (items, error) {
 	return out, nil
 }
 
-// isCalled reports whether one of a process's arguments is a word, with or without dashes.
+// isCalled reports whether one of a process's arguments is the given word, with or without dashes.
 func isCalled(args []string, word string) bool {
 	return slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == word })
 }
 
-// pidsMax returns the process limit of a process's cgroup, or "" if not visible.
+// pidsMax returns the process limit of a process's cgroup, or "" if the limit is not visible.
 func pidsMax(h *probe.Host, p procfs.Proc) string {
 	groups, err := p.Cgroups()
 	if err != nil {
@@ -130,7 +131,7 @@ func pidsMax(h *probe.Host, p procfs.Proc) string {
 	return ""
 }
 
-// statePaths are the node's files that Calico, the kubelet and the runtime need.
+// statePaths lists the node's files that Calico, the kubelet and the runtime need.
 var statePaths = []string{"/run/xtables.lock", "/opt/cni/bin", "/etc/cni/net.d", "/var/lib/calico", "/var/run/calico",
 	"/run/containerd/containerd.sock", "/var/lib/kubelet", "/var/lib/cni", "/var/log/calico/cni", "/lib/modules",
 	"/sys/fs/bpf", "/sys/fs/cgroup", "/var/run/nodeagent", "/etc/resolv.conf", "/etc/hosts", "/tmp"}
@@ -169,8 +170,9 @@ func pathState(l look) (items, error) {
 	return out, nil
 }
 
-// networkItems puts the content of a network configuration into a map, with a plugin's settings under its type:
-// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". These items replace the file's checksum.
+// networkItems puts the content of a network configuration into a map. The settings of each plugin are under the
+// plugin's type: "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". These items replace the
+// file's checksum.
 func networkItems(into items, n neutral, file string, text []byte) {
 	var list map[string]any
 	if json.Unmarshal(text, &list) != nil {
@@ -207,7 +209,7 @@ func kindName(m fs.FileMode) string {
 	return "special file"
 }
 
-// mountProblems returns mount options of a path that prevent programs from using it.
+// mountProblems returns the mount options of a path that prevent programs from using the path.
 func mountProblems(table, name string) string {
 	at, options := "", ""
 	for line := range strings.Lines(table) {
@@ -226,8 +228,8 @@ func mountProblems(table, name string) string {
 	return strings.Join(out, " ")
 }
 
-// sumHead is how many bytes of a plugin its checksum covers. These bytes contain the build ID, and reading whole
-// plugins would take too long.
+// sumHead is the number of bytes of a plugin that its checksum covers. These bytes contain the build ID. Reading
+// whole plugins would take too long.
 const sumHead = 64 << 10
 
 func fileSum(h *probe.Host, name string) string {
@@ -247,7 +249,7 @@ func fileSum(h *probe.Host, name string) string {
 	return fmt.Sprintf("%04o, %d bytes, sum %s", info.Mode().Perm(), info.Size(), sumOf(head.Bytes()))
 }
 
-// meddlers are programs other than Calico's that change a node's network, by kernel process name.
+// meddlers lists programs that are not part of Calico but change a node's network, by their names in the kernel.
 var meddlers = strings.Fields(`NetworkManager systemd-network firewalld ufw nftables keepalived charon charon-systemd pluto starter
 	flanneld cilium-agent weaver kube-router dockerd antrea-agent ovs-vswitchd ovnkube ovn-controller kube-ovn-daemon
 	fail2ban-server crowdsec tailscaled openvpn wg-quick zerotier-one dhclient dhcpcd netplan wicked zebra bgpd frr
@@ -258,7 +260,7 @@ func processState(l look) (items, error) {
 	if !node.SeesProcesses(l.h) {
 		return nil, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
-	const longest = 15 // length of a name in the kernel (TASK_COMM_LEN less one)
+	const longest = 15 // length of a name in the kernel (TASK_COMM_LEN minus one)
 	all, err := node.ProcessesOf(l.h, node.InNodesNetwork, func(comm string) bool {
 		return slices.ContainsFunc(meddlers, func(m string) bool { return m[:min(len(m), longest)] == comm })
 	})
@@ -274,7 +276,7 @@ func processState(l look) (items, error) {
 	return out, nil
 }
 
-// calicoNames are the environment variables that configure calico-node.
+// calicoNames lists the environment variables that configure calico-node.
 var calicoNames = regexp.MustCompile(`^(FELIX_|IP|CALICO_|CLUSTER_TYPE$|BGP_|TYPHA_|CONFD_|BIRD_|ETCD_|KUBECONFIG$|KUBERNETES_SERVICE_(HOST|PORT)$|` +
 	`DATASTORE_TYPE$|WAIT_FOR_DATASTORE$|NO_DEFAULT_POOLS$|AS$|USE_POD_CIDR$|MULTI_INTERFACE_MODE$|FELIXHOSTNAME$|NODENAME$|` +
 	`(HTTP|HTTPS|NO|http|https|no)_(PROXY|proxy)$|GOMEMLIMIT$|GOMAXPROCS$)`)

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// items are the content of one area: name → value.
+// items maps names to values. It holds the content of one area.
 type items map[string]string
 
-// look is the common input of the functions that read an area.
+// look holds the input that all functions need to read an area.
 type look struct {
 	ctx   context.Context
 	p     *probe.Pass
@@ -29,11 +29,11 @@ type look struct {
 	net   neutral // also replaces the uplink's name
 }
 
-// neutral replaces node-specific names, so that nodes with equal settings have equal texts. Its keys are names and
-// addresses as text.
+// neutral replaces names that differ between nodes, so that nodes with the same settings have the same texts. Its
+// keys are names, and addresses as text.
 type neutral map[string]string
 
-// neutralFor returns the replacements of a node: for its name, its addresses, and its interfaces' addresses.
+// neutralFor returns a node's replacements: for its name, for its addresses, and for its interfaces' addresses.
 func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	n := neutral{}
 	host, _ := kernel.ReadProc(p.Host, "sys/kernel/hostname")
@@ -48,7 +48,7 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 		}
 	}
 	for _, l := range links {
-		if l.Loopback || l.Kind == "dummy" { // kube-proxy's Service addresses are equal on all nodes
+		if l.Loopback || l.Kind == "dummy" { // kube-proxy's Service addresses are the same on all nodes
 			continue
 		}
 		for _, a := range l.Addrs {
@@ -61,7 +61,7 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	return n
 }
 
-// minName is the minimum length of a name to replace: shorter names occur in other words.
+// minName is the minimum length of a name to replace, because shorter names occur in other words.
 const minName = 2
 
 func (n neutral) add(name, word string) {
@@ -70,7 +70,7 @@ func (n neutral) add(name, word string) {
 	}
 }
 
-// with returns a copy with one more name.
+// with returns a copy that contains one more name.
 func (n neutral) with(name, word string) neutral {
 	out := maps.Clone(n)
 	out.add(name, word)
@@ -107,7 +107,7 @@ func (n neutral) text(s string) string {
 	})
 }
 
-// value returns the value of a setting without secrets and without the node's own names.
+// value returns the value of a setting, without secrets and without the node's own names.
 func (n neutral) value(name, value string) string {
 	if secretName.MatchString(name) {
 		return "(left out)"
@@ -120,11 +120,11 @@ func (n neutral) value(name, value string) string {
 	return strings.TrimPrefix(masked, name+between)
 }
 
-// secretName matches names of settings with secret values, besides those of probe.Masked.
+// secretName matches the names of settings that have secret values, in addition to those that probe.Masked recognises.
 var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
 
-// shorten cuts a text to at most node.MaxText bytes. A checksum of the whole text distinguishes texts with the same
-// beginning.
+// shorten cuts a text to at most node.MaxText bytes. It adds a checksum of the whole text, to distinguish texts
+// that begin in the same way.
 func shorten(text string) string {
 	text = probe.OneLine(text)
 	if len(text) <= node.MaxText {
@@ -139,13 +139,13 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// maxSettings bounds the values that are read from a configuration, and maxDepth their nesting.
+// maxSettings is the maximum number of values to read from a configuration. maxDepth is the maximum depth of nesting.
 const (
 	maxSettings = 600
 	maxDepth    = 12
 )
 
-// flat puts the values of a decoded configuration into a map: "evictionHard.memory.available" → "100Mi".
+// flat puts the values from a decoded configuration into a map: "evictionHard.memory.available" → "100Mi".
 func flat(into items, n neutral, name string, value any) {
 	flatten(into, n, name, value, 0)
 }
@@ -179,8 +179,8 @@ func flatten(into items, n neutral, name string, value any, depth int) {
 	}
 }
 
-// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. This is enough to
-// compare files, without a parser.
+// tomlItems reads the settings in a TOML file line by line. It reads sections, and values in the form in which they are
+// written. This is enough to compare files, and does not need a parser.
 func tomlItems(into items, n neutral, file string) {
 	section, open := "", ""
 	for line := range strings.Lines(file) {
@@ -196,7 +196,7 @@ func tomlItems(into items, n neutral, file string) {
 			open = line
 		}
 		if strings.Count(open, "[") > strings.Count(open, "]") && len(open) < 4096 {
-			continue // a list over several lines
+			continue // a list that spans several lines
 		}
 		key, value, ok := strings.Cut(open, "=")
 		open = ""

@@ -41,7 +41,7 @@ func encaps(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// pathName names one direction of one path.
+// pathName returns the name of one direction of a path.
 func pathName(from, to string, t probe.Target) string {
 	return fmt.Sprintf("%s to %s %s IPv%d", from, to, t.Name, node.Family(t.Addr))
 }
@@ -54,7 +54,7 @@ func tokenOf(t probe.Target) (uint32, error) {
 	return uint32(n), nil
 }
 
-// awaitTokens reports that it listens, and later the result for each path.
+// awaitTokens first reports that it is listening, and later reports the result for each path.
 func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []probe.Target) {
 	var paths []encap.Path
 	for _, t := range targets {
@@ -88,7 +88,7 @@ func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []prob
 	}
 }
 
-// judgeArrival judges a token on its way to this node.
+// judgeArrival evaluates what happened to a token on its way to this node.
 func judgeArrival(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	packets := "UDP packets to port " + strconv.Itoa(t.Port)
 	if t.Port == 0 {
@@ -107,7 +107,7 @@ func judgeArrival(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	return downgradeUnused(r, t).With(overlay.FactWire, a.Wire).With(overlay.FactPassed, a.Passed)
 }
 
-// downgradeUnused reduces a fault of an unused path to information.
+// downgradeUnused reduces a fault on an unused path to information.
 func downgradeUnused(r probe.Result, t probe.Target) probe.Result {
 	used := t.Attrs[probe.AttrUsed] == "true"
 	if !used && r.Status == probe.Fail {

@@ -18,7 +18,7 @@ import (
 // ipSetHostsCheck binds overlay.IPSetHosts to the function that runs it.
 var ipSetHostsCheck = answers.To(overlay.IPSetHosts, ipsetHosts)
 
-// hostSets are the sets of peers, and the tunnel for which Felix uses each.
+// hostSets lists the sets of peers, and the tunnel for which Felix uses each set.
 var hostSets = []struct {
 	name   string
 	family int
@@ -35,7 +35,7 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 		e := node.Encapsulations[slices.IndexFunc(node.Encapsulations,
 			func(e node.Encapsulation) bool { return e.Device == set.device })]
 		if mode, err := e.Use(p); mode == "" && err == nil {
-			continue // a set of an earlier configuration that is not maintained any more
+			continue // a set from an earlier configuration that is no longer maintained
 		}
 		_, others := e.Ends(p)
 		members, err := hostSet(set.family, set.name)
@@ -56,8 +56,8 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// hostSet reads a set from the places where Felix keeps it. After a mode change, a stale copy may remain in the other
-// place, and the copies look alike. So a peer is absent only if neither copy has it.
+// hostSet reads a set from the places where Felix stores it. After a mode change, a stale copy may remain in the
+// other place, and the two copies look the same. A peer therefore counts as absent only if neither copy contains it.
 func hostSet(family int, name string) ([]kernel.Span, error) {
 	inNFT, err := kernel.NFTSet(family, "calico", name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -20,18 +20,18 @@ var overlayTunnelsCheck = answers.To(overlay.OverlayTunnels, overlayTunnels)
 // Facts of overlay-tunnels.
 const (
 	factVNI   probe.Fact = "vni"   // of the VXLAN device
-	factLocal probe.Fact = "local" // source address of its packets, "" if none is set
+	factLocal probe.Fact = "local" // source address of its packets, "" if no address is set
 
-	factVTEPs probe.Fact = "vteps" // number of other nodes at the tunnel
+	factVTEPs probe.Fact = "vteps" // number of other nodes that the tunnel connects
 )
 
-// forwarding has a VXLAN device's tables of the other tunnel ends.
+// forwarding holds a VXLAN device's tables about the other tunnel ends.
 type forwarding struct {
-	fdb  map[string][]netip.Addr // MAC -> destinations of its packets
-	macs map[netip.Addr]string   // tunnel address -> MAC
+	fdb  map[string][]netip.Addr // maps a MAC to the destinations of its packets
+	macs map[netip.Addr]string   // maps a tunnel address to a MAC
 }
 
-// vteps reads a VXLAN device's tables of the other tunnel ends, in one family.
+// vteps reads a VXLAN device's tables about the other tunnel ends, in one address family.
 func vteps(d kernel.Link, family int) (forwarding, error) {
 	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
 	known, sentTo, err := kernel.NeighboursOn(d, family)
@@ -67,8 +67,8 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel creates its own tunl0, which is down and has no address. The eBPF data plane uses VXLAN
-			// whatever the pools configure.
+			// The kernel creates a tunl0 device of its own, which is down and has no address. The eBPF data
+			// plane uses VXLAN, regardless of the pools' configuration.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but Calico's configuration does not use %s",
 					d.Name, d.Addrs[0].Addr(), e.Name).On(e.Device))
@@ -106,7 +106,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// withOffload adds whether the VXLAN device computes checksums itself, if the kernel reports it.
+// withOffload adds whether the VXLAN device itself computes checksums, if the kernel reports that.
 func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	if d == nil || d.VXLAN == nil {
 		return r
@@ -118,8 +118,9 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	return r.With(overlay.FactSumsLater, later)
 }
 
-// addConflict names another CNI's device that conflicts with Calico's device. The kernel creates no second device with
-// the same VNI and port. It also creates no device beside one that accepts all VNIs on the port.
+// addConflict names a device that belongs to another CNI plugin and conflicts with Calico's device. The kernel does
+// not create a second device with the same VNI and port. It also does not create a device if another device accepts
+// all VNIs on the port.
 func addConflict(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
@@ -138,8 +139,8 @@ func addConflict(r probe.Result, e node.Encapsulation, set node.TunnelSettings, 
 	return r
 }
 
-// judgeTunnel compares a device, nil if it does not exist, with its registration in Calico's datastore. IPIP and
-// WireGuard are judged by attributes that all interfaces have.
+// judgeTunnel compares a device with its registration in Calico's datastore. If the device does not exist, it is
+// nil. For IPIP and WireGuard, judgeTunnel compares attributes that all interfaces have.
 func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Target,
 	set node.TunnelSettings) probe.Result {
 	if d == nil {
@@ -201,7 +202,8 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 	return r
 }
 
-// addresses lists an interface's addresses of one family, without those that the kernel adds to all interfaces.
+// addresses lists an interface's addresses in one family. It omits the addresses that the kernel
+// adds to all interfaces.
 func addresses(d *kernel.Link, f int) string {
 	var out []string
 	for _, a := range d.Addrs {
@@ -215,14 +217,14 @@ func addresses(d *kernel.Link, f int) string {
 	return strings.Join(out, ", ")
 }
 
-// judgeVTEPs compares a VXLAN device's tables with the other nodes' registrations.
+// judgeVTEPs compares a VXLAN device's tables with the registrations of the other nodes.
 func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 	total := 0
 	var cut []string
 	for _, t := range others {
 		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
 		if err != nil {
-			continue // Felix also writes no entry for such a node
+			continue // Felix does not write an entry for such a node either
 		}
 		total++
 		name := fmt.Sprintf("%s %s", t.Name, outer)

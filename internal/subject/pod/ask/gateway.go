@@ -18,8 +18,8 @@ var podGatewayCheck = answers.To(pod.PodGateway, podGateway)
 
 // Facts of pod-gateway.
 const (
-	factLooked probe.Fact = "interface_n" // number of examined interfaces
-	factOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
+	factLooked probe.Fact = "interface_n" // number of interfaces that were examined
+	factOfPods probe.Fact = "of_pods"     // true if these are pods' interfaces
 )
 
 // linkSetting is a kernel setting of an interface, and the effect of a wrong value.
@@ -27,8 +27,8 @@ type linkSetting struct {
 	family int
 	name   string
 	wanted int
-	byAll  bool // the kernel also honours the value of "all" (proxy_arp is on if either is)
-	pods   bool // for pods' interfaces; otherwise for the uplink and tunnels, where packets for pods arrive
+	byAll  bool // the kernel also applies the value of "all" (proxy_arp is on if either is on)
+	pods   bool // true for pods' interfaces; false for the uplink and tunnels, where packets for pods arrive
 	effect string
 }
 
@@ -64,7 +64,7 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 	six := slices.ContainsFunc(p.Of(probe.KindSelf), func(t probe.Target) bool { return node.Family(t.Addr) == 6 })
 	read := func() []probe.Result { return checkLinks(p.Host, pods, inbound, six) }
 	found := read()
-	// The interface of a new pod may not have its settings yet, so a wrong value must persist.
+	// A new pod's interface may not have its settings yet, so a wrong value counts only if it persists.
 	if slices.ContainsFunc(found, func(r probe.Result) bool { return r.Status == probe.Fail }) {
 		select {
 		case <-ctx.Done():
@@ -77,7 +77,8 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// checkLinks reads each setting of pods' interfaces (pods), and of the uplink and tunnels (inbound).
+// checkLinks reads each setting. It reads those for pods from pods' interfaces (pods), and the
+// others from the uplink and tunnels (inbound).
 func checkLinks(h *probe.Host, pods, inbound []string, six bool) []probe.Result {
 	var out []probe.Result
 	forwards, err := kernel.Sysctl(h, "net/ipv4/ip_forward")
@@ -103,7 +104,7 @@ func checkLinks(h *probe.Host, pods, inbound []string, six bool) []probe.Result 
 	return out
 }
 
-// wrongSetting returns the result about one setting, or false if no interface has a wrong value.
+// wrongSetting returns the result for one setting, or false if no interface has a wrong value.
 func wrongSetting(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
 	of := func(name string) string { return fmt.Sprintf("net/ipv%d/conf/%s/%s", s.family, name, s.name) }
 	if value, err := kernel.Sysctl(h, of("all")); s.byAll && err == nil && value == s.wanted {

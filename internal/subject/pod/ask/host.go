@@ -19,7 +19,8 @@ const (
 	kubeletAPI    = 10250
 )
 
-// ownNode connects from the pod to its node's kubelet, which represents any program in the host network.
+// ownNode connects from the pod to the kubelet on the pod's node. The kubelet represents any
+// program in the host network.
 func ownNode(ctx context.Context, p *probe.Pass) {
 	if p.From == "" {
 		return
@@ -34,8 +35,8 @@ func ownNode(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// judgeOwnNode judges the result. A node may block its pods for good reasons, so a failure alone is only information.
-// It is a warning if Felix is configured to block such packets and no policy applies to the pod.
+// judgeOwnNode evaluates the result. A node may have good reasons to block its pods, so a failure alone is only
+// information. It is a warning if Felix is configured to block such packets and no policy applies to the pod.
 func judgeOwnNode(p *probe.Pass, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r

@@ -16,7 +16,8 @@ import (
 // podTCPCheck binds pod.PodTCP to the function that runs it.
 var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
-// unusedPort is the port of TCPMUX (RFC 1078), which practically no program serves. A reset from it proves the path.
+// unusedPort is the TCPMUX port (RFC 1078), on which practically no program listens. A reset from
+// it proves that the path works.
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {
@@ -40,7 +41,7 @@ func otherPods(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// acceptRefusal turns a refused connection into a good result: the refusal proves that the path works.
+// acceptRefusal turns a refused connection into a good result, because the refusal proves that the path works.
 func acceptRefusal(r probe.Result, c reach.Connection, declared bool) probe.Result {
 	if r.Status != probe.Fail || c.Reason() != "refused" {
 		return r

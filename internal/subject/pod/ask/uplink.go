@@ -38,7 +38,7 @@ func podUplink(_ context.Context, p *probe.Pass) {
 	reportRedirects(p)
 }
 
-// judgeUplink judges a pod's interface and its default route.
+// judgeUplink evaluates a pod's interface and its default route.
 func judgeUplink(d *kernel.Link, f int) probe.Result {
 	way, err := node.Lookup(node.DocumentationAddrs[f])
 	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.Name, d.State, d.MTU)

@@ -18,14 +18,14 @@ import (
 var routeBlocksCheck = answers.To(route.RouteBlocks, routeBlocks)
 
 // Facts of route-blocks.
-const factBlocks probe.Fact = "blocks" // count
+const factBlocks probe.Fact = "blocks" // a number
 
 // ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.
 type ipamBlock struct {
 	prefix netip.Prefix
 	node   string
-	addr   netip.Addr // of that node
-	state  string     // the API's state of that node, if it is not Ready
+	addr   netip.Addr // of the block's node
+	state  string     // the state of that node in the API, if the node is not Ready
 }
 
 func (l ipamBlock) String() string {
@@ -88,7 +88,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// findings sorts the problems of some blocks of other nodes.
+// findings sorts the problems with some blocks of other nodes.
 type findings struct {
 	missing                          []ipamBlock
 	wrong, swallowed, shared, routed []string
@@ -98,7 +98,7 @@ type findings struct {
 	asking                           error
 }
 
-// noteOwners records the nodes of a block with a problem, for as many blocks as the result lists.
+// noteOwners records the nodes of blocks that have a problem. It records as many as the result lists.
 func (f findings) noteOwners(key probe.Fact, l ipamBlock, nodes ...string) {
 	of := f.owners[key]
 	if of == nil {
@@ -158,21 +158,21 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 			f.wrong = append(f.wrong, l.String()+" leads "+saw)
 		}
 	}
-	// Certain faults come first, since not all are listed.
+	// Certain faults come first, because not all faults are listed.
 	slices.SortStableFunc(f.missing, func(a, b ipamBlock) int { return min(1, len(a.state)) - min(1, len(b.state)) })
 	return f
 }
 
-// phrasing is how findings are reported: what the blocks are, and the text and status if they have no route.
+// phrasing describes how to report findings: what the blocks are, and the text and status if they have no route.
 type phrasing struct{ what, lacks string }
 
 var (
 	foreign = phrasing{"blocks of other nodes", "no route"}
-	// The plan contains only those with existing pods.
+	// The plan contains only borrowed addresses whose pods exist.
 	borrowed = phrasing{"addresses borrowed by other nodes", "no host route"}
 )
 
-// describeFaults lists the blocks with routes to a wrong place.
+// describeFaults lists the blocks whose routes lead to a wrong place.
 func (f findings) describeFaults(what string, total int) (bad []string) {
 	if len(f.shared) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes in Calico's IPAM: %s", len(f.shared),
@@ -218,7 +218,7 @@ func (f findings) judge(as phrasing, total int, in birdRoutes) probe.Result {
 	switch {
 	case len(bad) > 0:
 		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
-		if expected { // a big cluster always has such a node
+		if expected { // a large cluster always has such a node
 			r.Status = probe.Warn
 		}
 	case f.asking != nil:
@@ -248,15 +248,15 @@ func (f findings) judge(as phrasing, total int, in birdRoutes) probe.Result {
 		With(route.FactSwallowed, node.First(f.swallowed)).With(route.FactShared, node.First(f.shared))
 }
 
-// birdRoutes are BIRD's routes to blocks without a route in the kernel.
+// birdRoutes holds BIRD's routes to blocks that have no route in the kernel.
 type birdRoutes struct {
-	known []string // block and protocol
-	felix []string // blocks for which Felix sets the routes
-	said  string   // the same as the end of a sentence
+	known []string // the block and the protocol
+	felix []string // blocks whose routes Felix creates
+	said  string   // the same as words that end a sentence
 }
 
-// queryBIRD queries a daemon for the first blocks without a route. If Felix sets the routes (VXLAN,
-// programClusterRoutes), or no BIRD answers, it reports nothing.
+// queryBIRD queries a daemon for the first blocks that have no route. If Felix creates the routes
+// (VXLAN, programClusterRoutes), or no BIRD daemon answers, it reports nothing.
 func queryBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, missing []ipamBlock) birdRoutes {
 	var in birdRoutes
 	for _, l := range missing {
@@ -287,7 +287,7 @@ func queryBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, m
 			return birdRoutes{felix: in.felix}
 		}
 		for _, r := range routes {
-			if strings.HasPrefix(r.Protocol, "kernel") { // it learned this one from the kernel
+			if strings.HasPrefix(r.Protocol, "kernel") { // BIRD learned this route from the kernel
 				continue
 			}
 			text := fmt.Sprintf("%s from %s", l.prefix, r.Protocol)

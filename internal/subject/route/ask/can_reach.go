@@ -50,7 +50,7 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// ownedBy is the interface of this node that has another node's address, "" if none has.
+// ownedBy returns the interface on this node that has another node's address, or "" if there is none.
 func ownedBy(links []kernel.Link, t probe.Target) string {
 	for _, l := range links {
 		if t.Kind != probe.KindPod && l.Has(t.Addr.Unmap()) {
@@ -60,7 +60,8 @@ func ownedBy(links []kernel.Link, t probe.Target) string {
 	return ""
 }
 
-// defaultRoute reports whether a default route exists, in any table. It is false if the kernel does not report it.
+// defaultRoute reports whether there is a default route in any table. If the kernel does not report
+// this, it returns false.
 func defaultRoute(f int) (probe.Result, bool) {
 	way, err := node.Lookup(node.DocumentationAddrs[f])
 	switch {
@@ -77,7 +78,7 @@ func defaultRoute(f int) (probe.Result, bool) {
 }
 
 func judgeRoute(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
-	var saw strings.Builder // in the form of 'ip route get'
+	var saw strings.Builder // in the format of 'ip route get'
 	if way.Gateway.IsValid() {
 		fmt.Fprintf(&saw, "via %s ", way.Gateway)
 	}

@@ -20,21 +20,21 @@ import (
 // routePodsCheck binds route.RoutePods to the function that runs it.
 var routePodsCheck = answers.To(route.RoutePods, routePods)
 
-// Facts of route-pods. FactNoRoute and FactWrong list pods with their addresses, and FactPods is how many the check
-// examined.
+// Facts of route-pods. FactNoRoute and FactWrong list pods with their addresses, and FactPods is the number of pods
+// that the check examined.
 const (
-	factBare       probe.Fact = "bare"       // interfaces without a route
+	factBare       probe.Fact = "bare"       // interfaces that have no route
 	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
-// bareGrace is how long a starting or terminating pod may have an interface without a route. The plugin creates the
-// route right after the interface, even on a slow node.
+// bareGrace is the maximum time for which a pod that is starting or terminating may have an interface without a
+// route. The plugin creates the route immediately after the interface, even on a slow node.
 const bareGrace = 1500 * time.Millisecond
 
-// podLinks are the interfaces of this node's pods, and their routes.
+// podLinks holds the interfaces of this node's pods, and the interfaces' routes.
 type podLinks struct {
-	up     map[string]bool // by name, whether it is up and has a carrier
-	off    map[string]bool // by name, whether it was set down
+	up     map[string]bool // by name: whether the interface is up and has a carrier
+	off    map[string]bool // by name: whether the interface was set down
 	routes map[netip.Addr][]string
 }
 
@@ -83,7 +83,7 @@ func (l podLinks) bare() []string {
 	return out
 }
 
-// interfaceOf returns the name of a pod's interface on the node, as Calico's CNI plugin chooses it.
+// interfaceOf returns the name of a pod's interface on the node. Calico's CNI plugin derives the name in the same way.
 func interfaceOf(pod string) string {
 	sum := sha1.Sum([]byte(strings.Replace(pod, "/", ".", 1))) //nolint:gosec // as Calico does
 	return "cali" + hex.EncodeToString(sum[:])[:11]
@@ -134,7 +134,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// judge compares the pods of one family with their interfaces, or returns false if no pod has an interface.
+// judge compares the pods in one address family with their interfaces. If no pod has an interface, it returns false.
 func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	total := 0
 	var missing, astray, bad, down []string
@@ -142,7 +142,7 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	for _, t := range pods {
 		device := interfaceOf(t.Name)
 		if _, there := l.up[device]; !there {
-			continue // of another plugin, or just removed
+			continue // it belongs to another plugin, or was just removed
 		}
 		total++
 		leads := l.routes[t.Addr.Unmap()]
@@ -182,8 +182,8 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		node.First(astray)), true
 }
 
-// state is the state of an interface without a route. The route disappears when the interface is set down. Felix
-// removes the route if the other end is down.
+// state describes the state of an interface that has no route. The kernel removes the route when the interface
+// is set down. Felix removes the route if the other end is down.
 func (l podLinks) state(device string) string {
 	switch {
 	case l.off[device]:
@@ -194,5 +194,5 @@ func (l podLinks) state(device string) string {
 	return "is up"
 }
 
-// leftAddress is the address at the end of a target's name.
+// leftAddress returns the address at the end of a target's name.
 func leftAddress(target string) string { return target[strings.LastIndex(target, " ")+1:] }

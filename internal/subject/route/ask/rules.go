@@ -17,7 +17,7 @@ import (
 // routeRulesCheck binds route.RouteRules to the function that runs it.
 var routeRulesCheck = answers.To(route.RouteRules, routeRules)
 
-// Maximum number of routing lookups, and of Calico's routes.
+// The maximum number of route lookups, and of Calico's routes.
 const (
 	maxLookups = 40
 	maxRoutes  = 10000
@@ -56,13 +56,13 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// reportMainless reports the families, 4 or 6, in which no rule selects the main table and packets do not use its
-// routes. Without custom rules, IPv6 uses the main table even without a rule.
+// reportMainless reports the address families, 4 or 6, in which no rule selects the main table, so packets do not
+// use its routes. Without custom rules, IPv6 uses the main table even if there is no rule for it.
 func reportMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
 		rules, err := kernel.Rules(f)
-		if err != nil || !lacksMainRule(rules) { // the lookup of a packet reports errors
+		if err != nil || !lacksMainRule(rules) { // looking up a packet reports errors
 			continue
 		}
 		routes, err := kernel.Routes(f, kernel.TableMain, maxLookups, func(r kernel.Route) bool {
@@ -85,7 +85,7 @@ func reportMainless(p *probe.Pass) map[int]bool {
 }
 
 // isUnrouted reports whether the kernel has no route to a destination of the given routes. It ignores the node's own
-// addresses, which are in another table, and failed lookups.
+// addresses, because they are in another table. It also ignores lookups that failed.
 func isUnrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
 		to := r.To.Addr()
@@ -113,7 +113,7 @@ func lacksMainRule(rules []kernel.Rule) bool {
 	})
 }
 
-// sender is the sender of a packet: a local pod, by its interface, or the node itself.
+// sender is the sender of a packet. It is a local pod, identified by its interface, or the node itself.
 type sender struct {
 	addr netip.Addr
 	in   string
@@ -124,13 +124,13 @@ type sender struct {
 type routeLookup struct {
 	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be empty
 	calicos func(to netip.Addr) (node.Leads,
-		bool) // by Calico's route in the main table, if it has one
+		bool) // through Calico's route in the main table, if there is one
 }
 
-// calicoRoutes finds Calico's routes in the main table, regardless of rules before that table. If there is no route to
-// an address of a block, for example with BGP down, the result has no device.
+// calicoRoutes finds Calico's routes in the main table. It ignores rules that come before that table. If there is no
+// route to an address in a block, for example because BGP is down, the result has no device.
 func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
-	// If a table cannot be read, the check assumes that there is no Calico route, and claims nothing.
+	// If a table cannot be read, the check assumes that there is no Calico route and does not claim anything.
 	all, _ := kernel.Routes(f, kernel.TableMain, maxRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"
@@ -146,8 +146,8 @@ func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bo
 	}
 }
 
-// longestMatch is the route with the longest prefix, if it leads to an interface. The blackhole of the node's own block
-// has no interface.
+// longestMatch returns the route with the longest prefix, if that route leads to an interface. The blackhole route for
+// the node's own block has no interface.
 func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 	best := kernel.Route{}
 	for _, r := range all {
@@ -162,8 +162,8 @@ func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 		true
 }
 
-// findDiversion finds the first packet whose source address changes its route. Lookups that were skipped because ctx
-// ended are its error.
+// findDiversion finds the first packet that takes another route because of its source address. If it skipped lookups
+// because ctx ended, it returns them as its error.
 func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []probe.Target, ask routeLookup) (
 	probe.Result, error) {
 	var node, pods []sender
@@ -182,7 +182,7 @@ func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []prob
 				return diversion(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
 			}
 		}
-		if !ok || !plain.Calicos { // a cloud CNI routes its pods with rules
+		if !ok || !plain.Calicos { // a cloud CNI plugin routes its pods with rules
 			continue
 		}
 		senders := node
@@ -209,12 +209,12 @@ func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []prob
 	return probe.Found(probe.OK, "%d foreign rules, but they do not change the route of packets to pods", len(rules)), nil
 }
 
-// ruleOf returns the rule that selects a route's table, or -1.
+// ruleOf returns the index of the rule that selects a route's table, or -1.
 func ruleOf(rules []kernel.Rule, way node.Leads) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
 }
 
-// rejectingRule returns the rule that drops or rejects all packets from a sender to an address, or -1.
+// rejectingRule returns the index of the rule that drops or rejects all packets from a sender to an address, or -1.
 func rejectingRule(rules []kernel.Rule, from sender, to netip.Addr) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool {
 		return r.Rejects && r.From.IsValid() && r.From.Contains(from.addr) && (r.In == "" || r.In == from.in) &&
@@ -223,13 +223,13 @@ func rejectingRule(rules []kernel.Rule, from sender, to netip.Addr) int {
 	})
 }
 
-// rejection is the result about packets that a rule drops because of their source address.
+// rejection returns the result for packets that a rule drops because of their source address.
 func rejection(from sender, to probe.Target, rule kernel.Rule) probe.Result {
 	return probe.Found(probe.Fail, "the routing rule %q drops packets from %s (%s) to %s", rule, from.name, from.addr, to).
 		With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactRejects, true)
 }
 
-// diversion is the result about packets that a rule sends to another route than intended.
+// diversion returns the result for packets that a rule sends over a route other than the intended one.
 func diversion(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
 	says := "; without it they would leave by " + meant.Text()
 	if meant.Device == "" {

@@ -18,10 +18,11 @@ import (
 // routeSpecialCheck binds route.RouteSpecial to the function that runs it.
 var routeSpecialCheck = answers.To(route.RouteSpecial, routeSpecial)
 
-// gatewayOfPods is the pods' IPv4 gateway, the same on all nodes.
+// gatewayOfPods is the pods' IPv4 gateway, which is the same on all nodes.
 var gatewayOfPods = netip.MustParseAddr("169.254.1.1")
 
-// maxSpecial bounds the routes in memory: fail2ban and similar tools may add one for each banned address.
+// maxSpecial is the maximum number of routes to keep in memory, because fail2ban and similar tools
+// may add one route for each banned address.
 const maxSpecial = 20000
 
 // targetWord maps kinds of targets to the words in FactTowards.
@@ -32,7 +33,7 @@ var targetWord = map[string]string{probe.KindNode: "node", probe.KindPeer: "node
 // misdirection is a route or rule, and the targets that it affects.
 type misdirection struct {
 	route  kernel.Route
-	rule   *kernel.Rule // the rule that drops packets; nil = the route does
+	rule   *kernel.Rule // the rule that drops packets; nil = the route drops them
 	family int
 	nodes  []string
 	hits   []string
@@ -77,7 +78,7 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// isSpecial reports whether a route drops packets, and is neither the kernel's own nor one for a block.
+// isSpecial reports whether a route drops packets. The kernel's own routes, and routes for a block, do not count.
 func isSpecial(r kernel.Route) bool {
 	made := kernel.ProtocolName(r.Proto)
 	return slices.Contains(dropping, r.TypeName()) && !slices.Contains([]string{"kernel", "bird", "felix"}, made)
@@ -85,7 +86,7 @@ func isSpecial(r kernel.Route) bool {
 
 var dropping = []string{"blackhole", "unreachable", "prohibit"}
 
-// findMisdirected looks up the route to each target, and finds the routes and rules that misdirect it.
+// findMisdirected looks up the route to each target. It finds the routes and rules that misdirect the target's packets.
 func findMisdirected(special []kernel.Route, rules []kernel.Rule, links []kernel.Link,
 	targets []probe.Target) []misdirection {
 	var out []misdirection
@@ -126,7 +127,7 @@ func findMisdirected(special []kernel.Route, rules []kernel.Rule, links []kernel
 	return out
 }
 
-// name is the route or the rule in the form of 'ip'.
+// name returns the route or rule as the 'ip' command shows it.
 func (m misdirection) name() string {
 	if m.rule != nil {
 		return m.rule.String()
@@ -135,10 +136,10 @@ func (m misdirection) name() string {
 }
 
 // findRejecting returns the rule that drops all packets from this node to a target, or nil. If an earlier table (other
-// than local) may have a route, the kernel's own lookup counts.
+// than local) might have a route, the kernel's own lookup decides.
 func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
-	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the other targets' protocol is unknown
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // for the other targets, the protocol is unknown
 		protocol = syscall.IPPROTO_TCP
 	}
 	for i, r := range rules {
@@ -152,7 +153,7 @@ func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	return nil
 }
 
-// longestPrefix returns the most specific matching route.
+// longestPrefix returns the most specific route that matches.
 func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	var out *kernel.Route
 	for i, r := range routes {
@@ -163,15 +164,15 @@ func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
-// isForeignLocal reports whether a route delivers a packet to this machine although no interface has the address. The
-// kernel itself creates the routes of its own addresses. Cloud guest agents add such routes for alias ranges,
-// which may be a node's block of pods (cilium/cilium#36817).
+// isForeignLocal reports whether a route delivers a packet to this machine although none of its interfaces has the
+// address. The kernel itself creates the routes for its own addresses. Cloud guest agents add such routes for alias
+// ranges. An alias range may be a node's block of pod addresses (cilium/cilium#36817).
 func isForeignLocal(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }
 
 // bypassesLink reports whether packets to a node on a directly connected network leave through another interface or a
-// gateway, because of a route that neither the kernel nor a routing daemon created.
+// gateway. This happens because of a route that neither the kernel nor a routing daemon created.
 func bypassesLink(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
 	made := kernel.ProtocolName(matched.Proto)
 	if len(way.Hops) == 0 || way.Type == kernel.Local || made != "static" && made != "boot" {

@@ -25,17 +25,17 @@ type destination struct {
 	kind   string // pod or service
 	to     netip.AddrPort
 	protos []int
-	out    string   // the interface by which this node's own packets leave
-	from   []origin // of a Service: its endpoints outside this node
+	out    string   // the interface through which this node's own packets leave
+	from   []origin // for a Service: its endpoints outside this node
 }
 
-// origin is an endpoint outside this node, and the interface by which its replies come in.
+// origin is an endpoint outside this node, and the interface through which its replies come in.
 type origin struct {
 	addr   netip.Addr
 	device string
 }
 
-// here is what the node has: its pods with their interfaces, and the interfaces that lead to other nodes.
+// here describes what is on the node: its pods with their interfaces, and the interfaces that lead to other nodes.
 type here struct {
 	pods          []netip.Addr
 	podInterfaces []string
@@ -63,7 +63,8 @@ func untracked(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// placeOf collects the interfaces of the node's pods, and those by which packets of other nodes come in.
+// placeOf collects the interfaces of the node's pods, and the interfaces through which packets from
+// other nodes come in.
 func placeOf(p *probe.Pass, targets []destination) here {
 	var out here
 	add := func(to *[]string, device string) {
@@ -88,7 +89,7 @@ func placeOf(p *probe.Pass, targets []destination) here {
 	return out
 }
 
-// deviceTo returns the interface of the node's route to an address, "" without a route.
+// deviceTo returns the interface of the node's route to an address, or "" if there is no route.
 func deviceTo(to netip.Addr) string {
 	if !to.IsValid() {
 		return ""
@@ -100,7 +101,7 @@ func deviceTo(to netip.Addr) string {
 	return way.Hops[0].Device
 }
 
-// outside returns those of a Service's endpoints that are not on this node.
+// outside returns a Service's endpoints that are not on this node.
 func outside(endpoints []netip.Addr, local []netip.Addr, links []kernel.Link) []origin {
 	var out []origin
 	for _, a := range endpoints {
@@ -112,7 +113,7 @@ func outside(endpoints []netip.Addr, local []netip.Addr, links []kernel.Link) []
 	return out
 }
 
-// endpointsIn returns the plan's endpoints of a Service.
+// endpointsIn returns a Service's endpoints from the plan.
 func endpointsIn(p *probe.Pass, t probe.Target) []netip.Addr {
 	var out []netip.Addr
 	for _, at := range t.Endpoints() {
@@ -126,7 +127,7 @@ func endpointsIn(p *probe.Pass, t probe.Target) []netip.Addr {
 	return out
 }
 
-// destinations lists Services and pods, except for addresses of the node itself that have a listener.
+// destinations lists Services and pods. It omits addresses of the node itself on which a process listens.
 func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []destination {
 	pods := map[netip.Addr]bool{}
 	var local []netip.Addr
@@ -172,7 +173,7 @@ func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []des
 }
 
 // untracks reports whether a rule matches packets to a destination. They come from the node or its pods. Packets to a
-// pod also come from other nodes.
+// pod may also come from other nodes.
 func untracks(r kernel.PacketRule, d destination, at here) bool {
 	if r.FromPorts != [2]int{} || !slices.ContainsFunc(d.protos, func(proto int) bool { return r.Matches(d.to, proto) }) {
 		return false
@@ -188,8 +189,9 @@ func untracks(r kernel.PacketRule, d destination, at here) bool {
 		slices.ContainsFunc(enter, func(in string) bool { return r.Passes("prerouting", in, "") })
 }
 
-// untracksReplies returns the interface by which a Service's replies come in that a rule matches, "" = none. They go to
-// a port that the client chose, so a rule for one port does not match them.
+// If a rule matches the replies of a Service, untracksReplies returns the interface through which they come in.
+// Otherwise, it returns "". Replies go to a port that the client chose, so a rule for a specific port does not match
+// them.
 func untracksReplies(r kernel.PacketRule, d destination, at here) string {
 	if r.FromPorts != [2]int{} || r.ToPorts != [2]int{} || r.Proto != 0 && !slices.Contains(d.protos, r.Proto) ||
 		r.Family == 4 && d.to.Addr().Is6() || r.Family == 6 && d.to.Addr().Is4() ||
@@ -205,13 +207,13 @@ func untracksReplies(r kernel.PacketRule, d destination, at here) string {
 	return d.from[i].device
 }
 
-// matched is what a rule matches.
+// matched describes what a rule matches.
 type matched struct {
 	hits, kinds []string
-	replies     string // the interface of a Service's replies, "" if the rule matches the packets to it
+	replies     string // the interface through which a Service's replies come in, "" if the rule matches the packets to the Service
 }
 
-// matchesOf returns what a rule matches: packets to the destinations, or else the replies of Services.
+// matchesOf returns what a rule matches: packets to the destinations or, if there are none, the replies of Services.
 func matchesOf(r kernel.PacketRule, targets []destination, at here) matched {
 	var there, back matched
 	for _, t := range targets {

@@ -22,13 +22,14 @@ type entry struct {
 	metric    int
 }
 
-// routeView has the data for judging routes of one family: the owners of addresses, and the kernel's table.
+// routeView holds the data for evaluating routes in one address family: the owners of addresses,
+// and the kernel's table.
 type routeView struct {
 	nodes  map[netip.Addr]string // the owner of an address, on the network or inside a tunnel
 	pools  []probe.Target
-	fabric bool // a BGP peer is not a node: a switch that may know the blocks
+	fabric bool // a BGP peer that is not a node: a switch that may have routes to the blocks
 	table  map[netip.Prefix]entry
-	unread error // why the table is missing
+	unread error // the reason why the table is missing
 	links  []kernel.Link
 }
 
@@ -59,18 +60,18 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 	return out, nil
 }
 
-// Results of nextHop other than a destination.
+// Results of nextHop that are not a destination.
 const (
-	noRoute   = "nowhere"        // only the default route matches, or none
+	noRoute   = "nowhere"        // only the default route matches, or no route
 	swallowed = "into blackhole" // this node has a blackhole route for exactly the block
-	// the gateway is not a node: normal between networks without encapsulation
+	// the gateway is not a node, which is normal between networks without encapsulation
 	byRouter = "through routers"
-	// the same by a route for exactly the block, added by hand
+	// the same, but through a route for exactly the block that was added by hand
 	byHand = "by hand"
 )
 
-// nextHop returns the destination of packets to a block if that is not the block's node, or else "". Tunnels that Felix
-// fills have special gateways. If a gateway's owner is unknown, the device decides.
+// nextHop returns the destination of packets to a block if that is not the block's node. Otherwise, it returns "".
+// Tunnels that Felix configures have special gateways. If a gateway's owner is unknown, the device decides.
 func (a routeView) nextHop(l ipamBlock) (string, error) {
 	to := l.prefix.Addr()
 	if !l.prefix.IsSingleIP() {
@@ -78,7 +79,7 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 	}
 	way, err := node.Lookup(to)
 	switch {
-	// without the table, perhaps a wider route
+	// without the table, a wider route might match
 	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil):
 		return swallowed, nil
 	case err != nil && node.Unroutable(err).Status == probe.Fail:
@@ -87,7 +88,7 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 		return "", err
 	case !way.Match.IsValid():
 		return "", errors.New("this kernel does not report which route matches")
-	case way.Match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
+	case way.Match.Bits() > l.prefix.Bits(): // a single address, borrowed by a pod on another node
 		return "", nil
 	}
 	whose := a.nodes[way.Gateway]
@@ -100,8 +101,8 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 	case felixTunnel(way.Device) && whose == "":
 		return "", nil
 	case wider:
-		// A wider route, such as the default route, is not for the block. But if it also leads to the node, a router may have
-		// a route to the block, unless encapsulation hides the packets from it.
+		// A wider route, such as the default route, is not meant for the block. But if it also leads to the node, a
+		// router may have a route to the block, unless encapsulation hides the packets from the router.
 		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
 			return noRoute, nil
 		}
@@ -119,8 +120,9 @@ func (a routeView) nextHop(l ipamBlock) (string, error) {
 	return fmt.Sprintf("to %s %s by %s", whose, way.Gateway, way.Device), nil
 }
 
-// overlap returns, as text, an interface of this node whose range is within another node's block. The kernel sends
-// packets for the pods there to that interface. A wider range yields to the block's route.
+// overlap returns, as text, an interface of this node whose range is inside another node's block. The kernel sends
+// packets for the pods in that range to the interface. If the interface's range is wider than the block, the
+// block's route takes precedence.
 func (a routeView) overlap(l ipamBlock) (device, text string) {
 	own := func(to netip.Addr) bool {
 		return slices.ContainsFunc(a.links, func(d kernel.Link) bool { return d.Has(to) })
@@ -134,7 +136,7 @@ func (a routeView) overlap(l ipamBlock) (device, text string) {
 			for own(to) {
 				to = to.Next()
 			}
-			// The address alone creates no route (noprefixroute).
+			// The address alone does not create a route (noprefixroute).
 			if way, err := node.Lookup(to); err == nil && has.Contains(to) && way.Device == d.Name && !way.Gateway.IsValid() {
 				return d.Name, fmt.Sprintf("%s with %s, %s", d.Name, has, l)
 			}
@@ -156,8 +158,8 @@ func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	})
 }
 
-// byFelix reports whether Felix, and not BIRD, sets the routes to a block: always for VXLAN pools, for other pools only
-// if configured.
+// byFelix reports whether Felix, and not BIRD, creates the routes to a block. For VXLAN pools, it always does. For
+// other pools, it does so only if configured.
 func (a routeView) byFelix(l ipamBlock) bool {
 	return a.encapsulated(l, probe.AttrVXLAN) || a.inPool(l, func(t probe.Target) bool {
 		return t.Attrs[probe.AttrMakers] == probe.MakersFelix || t.Attrs[probe.AttrMakers] == probe.MakersBoth
@@ -177,14 +179,14 @@ func (a routeView) nodesOf(gateways []netip.Addr) []string {
 	return out
 }
 
-// felixTunnel reports whether routes on a device may have gateways other than a node's own address. Routes on tunl0 may
-// not.
+// felixTunnel reports whether routes on a device may have gateways other than a node's own address. Routes on tunl0
+// must not have such gateways.
 func felixTunnel(device string) bool {
 	return slices.ContainsFunc(node.Encapsulations,
 		func(e node.Encapsulation) bool { return e.Device == device && e.Name != "IPIP" })
 }
 
-// ownBlocks looks for routes that keep packets to deleted pods on this node.
+// ownBlocks looks for the routes that keep packets to deleted pods on this node.
 func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
 	if a.unread != nil {
 		return node.Unseen(a.unread)

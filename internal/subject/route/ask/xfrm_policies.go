@@ -17,8 +17,8 @@ var xfrmPoliciesCheck = answers.To(route.XFRMPolicies, xfrmPolicies)
 
 // Facts of xfrm-policies.
 const (
-	factRefusesAll probe.Fact = "refuses_all" // true: it drops the packets
-	factAssociated probe.Fact = "associated"  // whether a security association for it exists
+	factRefusesAll probe.Fact = "refuses_all" // true if the policy drops the packets
+	factAssociated probe.Fact = "associated"  // whether there is a security association for the policy
 	factTemplate   probe.Fact = "template"    // how packets must be encrypted
 )
 
@@ -54,10 +54,11 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// maxFlows bounds the pairs of addresses to compare, which grow with the square of the targets.
+// maxFlows is the maximum number of address pairs to compare, because it grows with the square of
+// the number of targets.
 const maxFlows = 400
 
-// flowsOf are the packets of this node and its pods.
+// flowsOf returns the packets of this node and its pods.
 func flowsOf(p *probe.Pass) []flow {
 	var out []flow
 	add := func(from, to probe.Target, directions ...string) {
@@ -92,7 +93,8 @@ func flowsOf(p *probe.Pass) []flow {
 	return out
 }
 
-// matchPolicies returns the policies that match a packet, without duplicates, each with its first packet.
+// matchPolicies returns the policies that match a packet, without duplicates. With each policy, it
+// returns the first packet that matches.
 func matchPolicies(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	type hit struct{ policy, flow, count int }
 	var hits []hit
@@ -105,7 +107,7 @@ func matchPolicies(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 			}
 		}
 		if best < 0 || !policies[best].Blocks && !policies[best].Required {
-			continue // unencrypted packets may pass, and do
+			continue // unencrypted packets are allowed to pass, and do pass
 		}
 		if k := slices.IndexFunc(hits, func(h hit) bool { return h.policy == best }); k >= 0 {
 			hits[k].count++

@@ -27,12 +27,12 @@ var containerdHealthCheck = answers.To(runtime.ContainerdHealth, containerdHealt
 
 // Facts of containerd-health.
 const (
-	factRuntime  probe.Fact = "runtime"  // the runtime in the kubelet's report
-	factTasks    probe.Fact = "tasks"    // running containers
-	factRevision probe.Fact = "revision" // commit of containerd
+	factRuntime  probe.Fact = "runtime"  // the runtime that the kubelet reports
+	factTasks    probe.Fact = "tasks"    // number of running containers
+	factRevision probe.Fact = "revision" // commit from which containerd was built
 )
 
-// namespaceOf is containerd's namespace for the kubelet's containers: k8s.io, or docker's.
+// namespaceOf returns containerd's namespace for the kubelet's containers. It is k8s.io, or docker's namespace.
 func namespaceOf(runtime string) string {
 	if runtime == "docker" {
 		return "moby"
@@ -51,7 +51,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(node.NoSocketHere(err, kind, known))
 		return
 	}
-	// Dial once directly: gRPC does not show whether a connection was refused or denied.
+	// First dial directly, because gRPC does not show whether a connection was refused or denied.
 	if r, ok := reach.Dialable(ctx, p.Host, socket); !ok {
 		p.Report(r.On(socket).With(probe.FactSocket, socket))
 		return
@@ -94,7 +94,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 // factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds containerd's error about its CRI plugin. containerd lists all plugins, with the error of each
+// withPluginError adds containerd's error about its CRI plugin. containerd lists all plugins, with an error for each
 // plugin that it failed to load. It does not list disabled plugins.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)
@@ -148,7 +148,7 @@ func criStatus(ctx context.Context, c *containerd.Client) (probe.Result, error) 
 	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
 }
 
-// runtimeStatus queries both conditions that the kubelet uses.
+// runtimeStatus queries the two conditions that the kubelet uses.
 func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
@@ -181,12 +181,12 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 func taskList(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
 	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
 	if err == nil && isOver(ctx) {
-		err = context.DeadlineExceeded // then containerd has left out shims that did not answer
+		err = context.DeadlineExceeded // in that case, containerd has left out shims that did not answer
 	}
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
-	// containerd queries its shims one after the other, so a frozen shim delays the list.
+	// containerd queries its shims one at a time, so a frozen shim delays the list.
 	if frozen := frozenShims(h); isOver(ctx) && len(frozen) > 0 {
 		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
 			len(frozen), node.Some(frozen)).
@@ -201,7 +201,7 @@ func isOver(ctx context.Context) bool {
 	return ctx.Err() != nil || limited && !time.Now().Before(end)
 }
 
-// frozenShims names the shims that are stopped or in uninterruptible sleep, by their pods or containers.
+// frozenShims returns the pods or containers of the shims that are stopped or in uninterruptible sleep.
 func frozenShims(h *probe.Host) []string {
 	// containerd-shim-runc-v2
 	shims, err := node.ProcessesOf(h, node.OutsidePods, func(comm string) bool { return comm == "containerd-shim" })

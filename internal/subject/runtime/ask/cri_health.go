@@ -15,7 +15,7 @@ import (
 // criHealthCheck binds runtime.CRIHealth to the function that runs it.
 var criHealthCheck = answers.To(runtime.CRIHealth, criHealth)
 
-// factContainers is how many containers the runtime reports as running.
+// factContainers is the number of containers that the runtime reports as running.
 const factContainers probe.Fact = "containers"
 
 func criHealth(ctx context.Context, p *probe.Pass) {

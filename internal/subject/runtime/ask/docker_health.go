@@ -17,14 +17,14 @@ import (
 // dockerHealthCheck binds runtime.DockerHealth to the function that runs it.
 var dockerHealthCheck = answers.To(runtime.DockerHealth, dockerHealth)
 
-// factDockerVersion is dockerd's own version.
+// factDockerVersion is the version of dockerd itself.
 const factDockerVersion probe.Fact = "docker_version"
 
 func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = node.SocketDocker
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "docker" {
-		// A connection could start docker: systemd listens on the socket of an inactive docker.
+		// A connection could start docker, because systemd listens on the socket if docker is inactive.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}
@@ -66,7 +66,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// dials connects to a socket of the node.
+// dials reports whether it can connect to a socket on the node.
 func dials(h *probe.Host, socket string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return h.Dial(ctx, socket) }
 }

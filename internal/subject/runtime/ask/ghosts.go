@@ -29,11 +29,11 @@ import (
 var runtimeGhostsCheck = answers.To(runtimefacts.RuntimeGhosts, runtimeGhosts)
 
 // Facts of runtime-ghosts.
-const factNoPIDs probe.Fact = "no_pids" // containers without a PID in the runtime's report
+const factNoPIDs probe.Fact = "no_pids" // number of containers for which the runtime reports no PID
 
 const (
 	maxContainers  = 500             // the kubelet's default limit is 110 pods
-	ghostPatience  = 2 * time.Second // between two checks of a container without a process
+	ghostPatience  = 2 * time.Second // the time between two checks of a container that has no process
 	maxGhostChecks = 3
 )
 
@@ -46,7 +46,8 @@ type claim struct {
 // claimant is a runtime that can be queried.
 type claimant interface {
 	running(context.Context) ([]claim, error) // without their PIDs
-	// returns the PID of a container by its ID; 0 = it does not run, or the runtime does not report the PID
+	// returns the PID of the container with the given ID; 0 = the container does not run, or the
+	// runtime does not report the PID
 	process(context.Context, string) (pid int, _ error)
 }
 
@@ -78,7 +79,7 @@ func runtimeGhosts(ctx context.Context, p *probe.Pass) {
 	p.Report(ghosts(ctx, p.Host, runtime).With(probe.FactSocket, name))
 }
 
-// asUnknown turns a fault of the runtime itself into unknown: other checks report that fault.
+// asUnknown turns a fault of the runtime itself into unknown, because other checks report that fault.
 func asUnknown(r probe.Result) probe.Result {
 	if r.Status == probe.Fail {
 		r.Status = probe.Unknown
@@ -126,8 +127,8 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	return recheck(ctx, h, runtime, r, suspects, len(found), len(all), rest)
 }
 
-// recheck queries containers without a process again, because they may just have exited. If so, the result is r. The
-// runtime reports a PID for found of all containers.
+// recheck queries containers without a process again, because they may have just exited. If they have, the result is
+// r. Of all containers, the runtime reports a PID for found.
 func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
 	still, unanswered := suspects, 0
@@ -164,11 +165,11 @@ func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Resul
 	return r
 }
 
-// processes queries the process of each container, a few in parallel. It returns the containers with a process, in
-// order, and the number of failed queries.
+// processes queries the process of each container, a few at a time. It returns the containers that have a process,
+// in order, and the number of queries that failed.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
-	next := make(chan int, len(all)) // filled first, so that a worker that panics blocks no sender
+	next := make(chan int, len(all)) // filled first, so that a worker that panics does not block the sender
 	for i := range all {
 		next <- i
 	}
@@ -198,11 +199,11 @@ func processes(ctx context.Context, runtime claimant, all []claim) (found []clai
 	return found, unanswered
 }
 
-// processProblem describes why a process does not run, or "" if it does.
+// processProblem describes why a process is not running. If the process is running, it returns "".
 func processProblem(h *probe.Host, pid int) string {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
-		return "" // not visible is not dead
+		return "" // if it is not visible, it may still be alive
 	}
 	p, err := proc.Proc(pid)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +222,7 @@ func processProblem(h *probe.Host, pid int) string {
 	return ""
 }
 
-// criRuntime is a runtime that is queried through the kubelet's interface.
+// criRuntime is a runtime that is queried through CRI.
 type criRuntime struct{ client cri.RuntimeServiceClient }
 
 func (r criRuntime) running(ctx context.Context) ([]claim, error) {
@@ -244,7 +245,7 @@ func (r criRuntime) running(ctx context.Context) ([]claim, error) {
 
 func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	a, err := r.client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if status.Code(err) == codes.NotFound { // removed after the list
+	if status.Code(err) == codes.NotFound { // removed after the list was created
 		return 0, nil
 	}
 	if err != nil {
@@ -256,7 +257,8 @@ func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	return pidIn([]byte(a.GetInfo()["info"])), nil
 }
 
-// pidIn reads the PID from the verbose info of containerd and CRI-O, which the CRI does not define. 0 = not reported.
+// pidIn reads the PID from the verbose info of containerd and CRI-O. The CRI does not define this
+// info. 0 means that the PID is not reported.
 func pidIn(info []byte) int {
 	var verbose struct {
 		PID int `json:"pid"`
@@ -267,7 +269,7 @@ func pidIn(info []byte) int {
 	return verbose.PID
 }
 
-// dockerd is docker, queried on its own socket.
+// dockerd is docker, queried on docker's own socket.
 type dockerd struct{ host *probe.Host }
 
 func (d dockerd) get(ctx context.Context, path string, into any) error {

@@ -35,7 +35,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 		to := netip.AddrPortFrom(t.Addr, uint16(t.Port))
 		r := reach.Connect(ctx, to).Result(ctx)
 		if t.Kind == probe.KindService && r.Facts.Str(probe.FactReason) == "refused" {
-			r.Status = probe.Info // the pod itself refused, so the path to it works
+			r.Status = probe.Info // the pod itself refused, so the path to the pod works
 			r.Saw += ": the endpoint is reachable, but its port is closed"
 		}
 		p.Report(node.About(r, t).On(t.Name+" "+to.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort,

@@ -19,14 +19,14 @@ import (
 // serviceDestinationCheck binds service.ServiceDestination to the function that runs it.
 var serviceDestinationCheck = answers.To(service.ServiceDestination, serviceDestination)
 
-// followed is a Service with traced connections.
+// followed is a Service whose connections are traced.
 type followed struct {
 	kind, name, network string
 	to                  netip.AddrPort
 	endpoints           []netip.AddrPort
 }
 
-// proto is the number of its protocol.
+// proto returns the number of the Service's protocol.
 func (f followed) proto() int {
 	if f.network == "udp" {
 		return node.ProtoUDP
@@ -34,7 +34,7 @@ func (f followed) proto() int {
 	return node.ProtoTCP
 }
 
-// follower has what is read once for all Services.
+// follower holds data that is read once for all Services.
 type follower struct {
 	*probe.Pass
 	links []kernel.Link
@@ -67,7 +67,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// servicesToTrace are the Services in the plan, with their endpoints.
+// servicesToTrace returns the Services in the plan, with their endpoints.
 func servicesToTrace(p *probe.Pass) []followed {
 	var out []followed
 	add := func(t probe.Target, name string, endpoints []netip.AddrPort, networks ...string) {
@@ -93,7 +93,7 @@ func servicesToTrace(p *probe.Pass) []followed {
 		listed[t.Name] = append(listed[t.Name], t.Endpoints()...)
 		add(t, t.Name, listed[t.Name], "tcp")
 	}
-	for _, t := range p.Of(probe.KindNodePort) { // connection tracking entries of other nodes' ports are on those nodes
+	for _, t := range p.Of(probe.KindNodePort) { // connection tracking entries for other nodes' ports are on those nodes
 		if t.Node == p.Host.Node {
 			add(t, t.Name, listed[t.Name], "tcp")
 		}
@@ -101,8 +101,8 @@ func servicesToTrace(p *probe.Pass) []followed {
 	return out
 }
 
-// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating endpoints if
-// all endpoints are terminating.
+// endpointsOf returns a Service's endpoints of one kind from the plan, whether or not they are ready. If all
+// endpoints are terminating, kube-proxy uses them.
 func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, t := range p.Of(kind) {
@@ -113,7 +113,7 @@ func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	return out
 }
 
-// trace opens a connection, and judges where the kernel sent it.
+// trace opens a connection and evaluates where the kernel sent it.
 func (f follower) trace(ctx context.Context, s followed) probe.Result {
 	sent, accepted, err := f.sent(ctx, s)
 	switch {
@@ -125,7 +125,7 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 		return r
 	case errors.Is(err, errNotSent):
 		return f.judgeUnsent(s, err)
-	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // no evidence
+	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // this is not evidence
 		return probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	case err != nil:
 		if r, cut := node.CutShort(ctx, err); cut {
@@ -167,7 +167,7 @@ func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 		With(service.FactHandle, rule.Handle)
 }
 
-// judge sets the status of a redirected Service by the server that answers at the destination.
+// judge sets the status of a redirected Service. It depends on the server that answers at the destination.
 func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
 		r.Saw += "; that server can serve the Service's clients"
@@ -177,8 +177,8 @@ func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.R
 	return r
 }
 
-// severity is the status of a redirected Service. Only the API and DNS are a fault: any other Service may belong to a
-// tenant, who can change its endpoints.
+// severity returns the status for a redirected Service. Only the API and DNS are a fault, because any other Service
+// may belong to a tenant, who can change its endpoints.
 func (f followed) severity() probe.Status {
 	if f.kind == probe.KindDatastore || f.kind == probe.KindDNS {
 		return probe.Fail
@@ -186,8 +186,8 @@ func (f followed) severity() probe.Status {
 	return probe.Warn
 }
 
-// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched the packets, or
-// they stay on this node.
+// judgeUntranslated evaluates a connection whose packets still have the Service's address. Either no rule matched the
+// packets, or they stay on this node.
 func (f follower) judgeUntranslated(ctx context.Context, s followed, accepted bool) probe.Result {
 	r := probe.Found(probe.Info, "packets for %s leave with that address: no kube-proxy rule translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
@@ -216,9 +216,9 @@ func (f follower) judgeUntranslated(ctx context.Context, s followed, accepted bo
 	return f.judge(ctx, withRule(r.With(service.FactSentTo, sendsTo(rules[i])), rules[i]), s)
 }
 
-// judgeUnsent judges a connection that did not leave this node, so that the kernel does not track it. If the node has
-// routes to the Service's address and endpoints, a rule sends it to an address without a route. An example is the
-// hostPort of a deleted pod: its address is in the node's own block, which has a blackhole route.
+// judgeUnsent evaluates a connection that the kernel does not track because it did not leave this node. If the node
+// has routes to the Service's address and endpoints, a rule sends the connection to an address that has no route. An
+// example is the hostPort of a deleted pod. The pod's address is in the node's own block, which has a blackhole route.
 func (f follower) judgeUnsent(s followed, err error) probe.Result {
 	r := probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {
@@ -239,7 +239,7 @@ func (f follower) judgeUnsent(s followed, err error) probe.Result {
 	return withRule(r.With(service.FactSentTo, to.String()), rules[i])
 }
 
-// sendsTo is the destination of a rule: an address and port, or ":PORT" of this node.
+// sendsTo returns a rule's destination: an address and port, or ":PORT" on this node.
 func sendsTo(r kernel.PacketRule) string {
 	if !r.Sends.Addr().IsValid() {
 		return fmt.Sprintf(":%d", r.Sends.Port())
@@ -258,17 +258,17 @@ func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
 }
 
-// reaches reports whether a Service's packets can reach a rule. Rules for a hostPort match only this node's own
+// reaches reports whether a Service's packets can reach a rule. Rules for a hostPort apply only to this node's own
 // addresses, because the jump to their chain requires dst-type LOCAL. The rules themselves match only the port.
 func (f follower) reaches(rule kernel.PacketRule, s followed) bool {
 	return !kernel.OfHostPort(rule.Table, rule.Chain) || f.isOwn(s.to.Addr())
 }
 
-// specific reports whether a rule matches an address or a port. Without either, it may be for other packets.
+// specific reports whether a rule matches an address or a port. If it matches neither, it may be for other packets.
 func specific(r kernel.PacketRule) bool { return r.To.IsValid() || r.ToPorts != [2]int{} }
 
-// redirectingRule is the rule that redirected a Service's connections. It prefers a rule with that destination and no
-// unknown conditions. A rule with several destinations is the last choice.
+// redirectingRule returns the rule that redirected a Service's connections. It prefers a rule that has this
+// destination and no unknown conditions. A rule that has several destinations is the last choice.
 func redirectingRule(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own bool) (kernel.PacketRule, bool) {
 	rank := func(r kernel.PacketRule) int {
 		port := r.Sends.Port()
@@ -301,7 +301,7 @@ func redirectingRule(rules []kernel.PacketRule, s followed, sent netip.AddrPort,
 	return best, found > 0
 }
 
-// ports returns the first few addresses with ports.
+// ports returns the first few addresses, with their ports.
 func ports(all []netip.AddrPort) string {
 	var out []string
 	for _, a := range all {

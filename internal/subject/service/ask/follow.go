@@ -21,8 +21,8 @@ import (
 // errNotSent is the error for a connection whose packets never left this node.
 var errNotSent = errors.New("the node cannot send to it")
 
-// sent opens a connection to a Service, and returns where the kernel sends it and whether it was accepted. For UDP it
-// sends one query and does not wait for an answer.
+// sent opens a connection to a Service. It returns where the kernel sends the connection, and whether the connection
+// was accepted. For UDP, it sends one query and does not wait for an answer.
 func (f follower) sent(ctx context.Context, s followed) (to netip.AddrPort, accepted bool, err error) {
 	one, limit, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -44,7 +44,7 @@ func (f follower) sent(ctx context.Context, s followed) (to netip.AddrPort, acce
 	return to, c.Err == nil, err
 }
 
-// sentUDP sends one query for a name. Its connection tracking entry exists as soon as the packet has left.
+// sentUDP sends one query for a name. The connection tracking entry exists as soon as the packet has left.
 func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.AddrPort, accepted bool, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "udp", to.String())
@@ -67,14 +67,15 @@ func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.Ad
 	return sent, false, err
 }
 
-// The range of source ports: above the NodePorts (30000-32767) and within the kernel's range for clients
-// (net.ipv4.ip_local_port_range).
+// The range of source ports. It is above the NodePorts (30000-32767) and within the range that the
+// kernel uses for clients (net.ipv4.ip_local_port_range).
 const (
 	firstPort = 33000
 	lastPort  = 60000
 )
 
-// sentRefused connects again while it watches: the kernel removes the entry of a refused connection at once.
+// sentRefused connects again while it watches, because the kernel immediately removes the entry of
+// a refused connection.
 func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error) {
 	watch, err := kernel.WatchConnections()
 	if err != nil {
@@ -95,8 +96,8 @@ func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error)
 	return watch.SentTo(one, kernel.Flow{Proto: node.ProtoTCP, From: near, To: to})
 }
 
-// serves reports whether the server that answers can serve the Service's clients. For the API it has a certificate for
-// the API's address or name, for DNS it resolves the cluster's names.
+// serves reports whether the server that answers can serve the Service's clients. For the API, the server must have a
+// certificate for the API's address or name. For DNS, it must resolve the cluster's names.
 func (f follower) serves(ctx context.Context, s followed) bool {
 	one, _, cancel := node.Part(ctx, 3)
 	defer cancel()

@@ -28,8 +28,8 @@ var kubeProxyHealthCheck = answers.To(service.KubeProxyHealth, kubeProxyHealth)
 const (
 	factMode probe.Fact = "mode" // iptables, nftables, ipvs
 
-	factEmpty     probe.Fact = "empty"      // number of virtual services without a destination
-	factEmptyList probe.Fact = "empty_list" // the first of these
+	factEmpty     probe.Fact = "empty"      // number of virtual services that have no destination
+	factEmptyList probe.Fact = "empty_list" // the first of these virtual services
 )
 
 func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
@@ -72,7 +72,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(set.judge(p.Host.Node, poolsOf(p)).On(service.TargetProxySettings))
 	}
 	if r, seen := published(p.Host, mode); seen {
-		links, _ := kernel.Links() // without interfaces, the setting alone decides
+		links, _ := kernel.Links() // without interfaces, only the setting decides
 		if r.Status == probe.Fail && node.EBPF(p, links) {
 			r = r.With(service.FactPublished, 0)
 			r.Status = probe.Info
@@ -82,10 +82,10 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// judgeAbsent judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves
-// all its rules.
+// judgeAbsent evaluates a node on which no kube-proxy listens. It uses the rules in the kernel, because kube-proxy
+// leaves all its rules when it exits.
 func judgeAbsent(p *probe.Pass, health string) probe.Result {
-	nothing := true // no rules of kube-proxy are visible; a kernel without IPVS has no list of it
+	nothing := true // kube-proxy's rules are not visible; a kernel without IPVS does not have its list
 	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
 		rules, seen := published(p.Host, mode)
 		nothing = nothing && (seen || mode == "ipvs")
@@ -95,7 +95,7 @@ func judgeAbsent(p *probe.Pass, health string) probe.Result {
 		}
 		r := probe.Found(probe.Warn,
 			"no kube-proxy listens on %s, but its rules for %.0f services are still in the kernel (%s), and no longer updated", health, n, mode)
-		links, _ := kernel.Links() // without interfaces, the setting alone decides
+		links, _ := kernel.Links() // without interfaces, only the setting decides
 		proxies, _ := node.ProcessesOf(p.Host, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
 			r = probe.Found(probe.Info,
@@ -123,10 +123,11 @@ func judgeAbsent(p *probe.Pass, health string) probe.Result {
 	return r
 }
 
-// maxStart is how long a kube-proxy may take to start.
+// maxStart is the maximum time that kube-proxy may take to start.
 const maxStart = 20 * time.Second
 
-// isStuck reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
+// isStuck reports whether there is only one kube-proxy, and it has run for longer than a start
+// takes but does not listen on any TCP port.
 func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	if len(proxies) != 1 {
 		return 0, false
@@ -141,7 +142,8 @@ func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	return age, err == nil && !listens
 }
 
-// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, or "".
+// connectingTo returns the address to which a process is opening a TCP connection that has not been
+// answered yet, or "".
 func connectingTo(h *probe.Host, pid int) string {
 	inodes, at := node.SocketsOf(h, pid), ""
 	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
@@ -155,7 +157,7 @@ func connectingTo(h *probe.Host, pid int) string {
 	return at
 }
 
-// published judges the rules that kube-proxy has written to the kernel, or returns false if they are not visible.
+// published evaluates the rules that kube-proxy has written to the kernel. If they are not visible, it returns false.
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":
@@ -213,15 +215,15 @@ func judgeServiceChains(mode string, chains []kernel.Chain) probe.Result {
 	return probe.Found(probe.OK, "%d Service ports have chains in %s", services, mode).With(service.FactPublished, services)
 }
 
-// virtual is the content of IPVS.
+// virtual holds the contents of IPVS.
 type virtual struct {
 	services int
-	empty    int      // of these, without a destination
-	first    []string // some of the empty ones
+	empty    int      // of these, the number without a destination
+	first    []string // some of those without a destination
 }
 
-// readIPVS counts the entries in /proc/net/ip_vs, which any process may read. The Go library for IPVS's netlink
-// interface would load kernel modules.
+// readIPVS counts the entries in /proc/net/ip_vs, which any process may read. The Go library for the netlink
+// interface of IPVS would load kernel modules.
 func readIPVS(r io.Reader) (virtual, error) {
 	var v virtual
 	last, destinations := "", 0
@@ -251,8 +253,8 @@ func readIPVS(r io.Reader) (virtual, error) {
 	return v, lines.Err()
 }
 
-// ipvsAddress converts 0A600001:01BB to 10.96.0.1:443. Of [2001:...]:01BB only the port is hexadecimal. Other forms
-// stay as they are.
+// ipvsAddress converts 0A600001:01BB to 10.96.0.1:443. In [2001:...]:01BB, only the port is hexadecimal. Other
+// forms are returned unchanged.
 func ipvsAddress(text string) string {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || len(text) > 64 {

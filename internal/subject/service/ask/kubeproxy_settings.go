@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
-// proxySettings are kube-proxy's settings that change how it handles packets. Before v1.36, its /configz has the
-// fields under their Go names, which differ in case.
+// proxySettings holds kube-proxy's settings that change how it handles packets. Before v1.36, the fields in its
+// /configz have their Go names, which differ in letter case.
 type proxySettings struct {
 	HostnameOverride string
 	ClusterCIDR      string
@@ -25,7 +25,7 @@ type proxySettings struct {
 	Linux            struct{ MasqueradeAll bool }
 }
 
-// readProxySettings queries kube-proxy, and returns false if it does not report its settings.
+// readProxySettings queries kube-proxy. If kube-proxy does not report its settings, it returns false.
 func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
 	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Options{Most: 64 << 10})
 	if err != nil || page.Code != http.StatusOK {
@@ -39,9 +39,9 @@ func readProxySettings(ctx context.Context, metrics string) (out proxySettings, 
 	return out, ok
 }
 
-// judge reports settings that conflict with Calico's policies and with Services that use local endpoints.
+// judge reports settings that conflict with Calico's policies, or with Services that use local endpoints.
 func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
-	// as k8s.io/component-helpers, node/util, GetHostname
+	// like GetHostname in k8s.io/component-helpers, node/util
 	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
 	r := probe.Found(probe.OK, "kube-proxy's settings do not masquerade pods, and use this node's name")
 	if by := s.masquerades(pools); by != "" {
@@ -61,7 +61,7 @@ func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	return r
 }
 
-// masquerades is the setting that masquerades packets of pods to a Service, or "".
+// masquerades returns the setting that masquerades packets from pods to a Service, or "".
 func (s proxySettings) masquerades(pools []netip.Prefix) string {
 	if s.IPTables.MasqueradeAll || s.NFTables.MasqueradeAll || s.Linux.MasqueradeAll {
 		return "masqueradeAll"
@@ -92,7 +92,7 @@ func (s proxySettings) masquerades(pools []netip.Prefix) string {
 	return ""
 }
 
-// poolsOf are the prefixes of Calico's IP pools.
+// poolsOf returns the prefixes of Calico's IP pools.
 func poolsOf(p *probe.Pass) []netip.Prefix {
 	var out []netip.Prefix
 	for _, t := range p.Of(probe.KindPool) {

@@ -36,8 +36,8 @@ func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// refusedByAll retracts refusals if no node answers otherwise. One node without rules is a fault, but a cluster may be
-// configured without NodePorts.
+// refusedByAll retracts refusals if no node gives another answer. If one node has no rules, that is a fault. But a
+// cluster may be configured without NodePorts.
 func refusedByAll(results []probe.Result) []probe.Result {
 	other := func(r probe.Result) bool { return r.Facts.Str(probe.FactReason) != "refused" }
 	if len(results) < 2 || slices.ContainsFunc(results, other) {

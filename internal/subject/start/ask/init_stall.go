@@ -22,7 +22,8 @@ import (
 // initStallCheck binds start.InitStall to the function that runs it.
 var initStallCheck = answers.To(start.InitStall, probe.Once(initStall))
 
-// initPatience is how long an init container may take. Each takes seconds, including the pull of its image.
+// initPatience is the maximum time that an init container may take. Each init container takes
+// seconds, including the time to pull its image.
 const initPatience = 2 * time.Minute
 
 func initStall(_ context.Context, h *probe.Host) probe.Result {
@@ -43,7 +44,7 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	return probe.Found(probe.OK, "no init container of calico-node is running")
 }
 
-// initProgram returns the init container to which a program belongs, "" = none.
+// initProgram returns the init container to which a program belongs, or "".
 func initProgram(args []string) string {
 	switch filepath.Base(args[0]) {
 	case "calico-ipam":
@@ -83,7 +84,8 @@ func judgeProgram(h *probe.Host, p procfs.Proc, program string) probe.Result {
 		With(start.FactWaits, waits).With(start.FactLeads, leads).Because(slices.Concat(open, stack(h, p.PID))...)
 }
 
-// openFiles lists the open files of a process and the remote ends of its connections, nothing if they are not visible.
+// openFiles lists a process's open files, and the remote ends of its connections. If they are not
+// visible, the list is empty.
 func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
@@ -94,7 +96,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if err != nil {
-			continue // just closed
+			continue // it was just closed
 		}
 		open = append(open, to)
 		wanted[kernel.SocketInode(to)] = true
@@ -102,7 +104,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	delete(wanted, 0)
 	sockets, err := tcpByInode(wanted)
 	if err != nil {
-		sockets = nil // then a socket is shown by its inode only
+		sockets = nil // in that case, a socket is shown only by its inode
 	}
 	for i, to := range open {
 		socket := sockets[kernel.SocketInode(to)]
@@ -114,7 +116,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	return open, leads
 }
 
-// tcpByInode describes the TCP sockets with these inode numbers in this network namespace.
+// tcpByInode describes the TCP sockets in this network namespace that have the given inode numbers.
 func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 	out := map[uint32]string{}
 	err := kernel.TCP(kernel.Open, 0, 0, func(s kernel.Socket) {
@@ -125,7 +127,8 @@ func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 	return out, err
 }
 
-// stack returns a process's kernel stack, the innermost function first, nothing without the privilege to read it.
+// stack returns a process's kernel stack, with the innermost function first. Without the privilege
+// to read the stack, it returns nothing.
 func stack(h *probe.Host, pid int) []string {
 	const deep = 4
 	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/stack", pid))

@@ -19,14 +19,15 @@ import (
 var startupBudgetCheck = answers.To(start.StartupBudget, startupBudget)
 
 // Facts of startup-budget.
-const factTrip probe.Fact = "trip_ms" // one request to the datastore
+const factTrip probe.Fact = "trip_ms" // the time for one request to the datastore
 
 const (
-	// startupCalls is the approximate number of sequential requests in a start of calico-node, between 12 and 20
-	// (startup.go, tunnel addresses).
+	// startupCalls is the approximate number of sequential requests when calico-node starts. The actual number
+	// is between 12 and 20 (startup.go, tunnel addresses).
 	startupCalls = 20
-	// startupWork is the CPU time of a start besides the requests: three programs run one after the other until Felix
-	// answers. In the incident, the log of an idle node covered 0.7 s, without the starts of the programs themselves.
+	// startupWork is the CPU time that a start needs in addition to the requests. Three programs run one after
+	// another until Felix answers. In the incident, the log of an idle node covered 0.7 s, not counting the starts of
+	// the programs themselves.
 	startupWork = 2 * time.Second
 )
 
@@ -46,7 +47,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	next := estimate(ctx, p, budget)
 	if next.Status == probe.Fail {
 		switch _, runs, err := node.CalicoProcess(p.Host, "felix"); {
-		case runs: // until the kubelet restarts it
+		case runs: // until the kubelet restarts the container
 			next.Status = probe.Warn
 			next.Saw += "; Felix is running, so this applies to its next start"
 		case err != nil, !node.SeesProcesses(p.Host):
@@ -57,7 +58,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	p.Report(next.On("estimate").With(start.FactBudget, seconds))
 }
 
-// measure reads how long start-up took from the ages of the processes in calico-node's container.
+// measure determines how long start-up took. It uses the ages of the processes in calico-node's container.
 func measure(h *probe.Host, budget time.Duration) probe.Result {
 	if !node.SeesProcesses(h) {
 		return node.NoProcesses
@@ -84,8 +85,8 @@ func measure(h *probe.Host, budget time.Duration) probe.Result {
 	return r.With(start.FactStartup, took.Seconds()).With(start.FactOver, over)
 }
 
-// startUp returns the time from the container's first process to the supervisor of Felix, which survives Felix's
-// restarts. If start-up is not complete, it is the time so far.
+// startUp returns the time between the start of the container's first process and the start of Felix's
+// supervisor, which keeps running when Felix restarts. If start-up is not complete, it returns the time so far.
 func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -136,7 +137,7 @@ func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	return stat, nil
 }
 
-// firstOf returns the first process of a process's container: PID 1 there.
+// firstOf returns the first process in a process's container, which has PID 1 there.
 func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	for of.PPID > 0 {
 		p, err := proc.Proc(of.PID)
@@ -157,7 +158,8 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	return procfs.ProcStat{}, fmt.Errorf("the first process of calico-node's container: %w", probe.ErrNotVisible)
 }
 
-// ticks converts a time in the kernel's unit for programs (USER_HZ), a hundredth of a second on all architectures.
+// ticks converts a time from the unit that the kernel uses for programs (USER_HZ). On all
+// architectures, the unit is a hundredth of a second.
 func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
 func uptime(h *probe.Host) (time.Duration, error) {
@@ -175,7 +177,7 @@ func uptime(h *probe.Host) (time.Duration, error) {
 // estimate measures the round trip to the datastore and estimates the start-up time.
 func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
 	targets := p.Of(probe.KindDatastore)
-	// With etcd, Calico keeps no data elsewhere.
+	// If Calico uses etcd, it does not keep data anywhere else.
 	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == node.NameEtcd }) {
 		targets = slices.DeleteFunc(targets, func(t probe.Target) bool { return t.Name != node.NameEtcd })
 	}
@@ -200,7 +202,8 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 				shortest = t.Connect
 			}
 		}
-		// The requests share a connection, so each request takes as long as an answer, or as a round trip if that is longer.
+		// The requests share a connection. Each request therefore takes as long as an answer, or as
+		// long as a round trip if that is longer.
 		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
 		if far == 0 || near < far {
 			far = near // the best of several servers
@@ -231,8 +234,9 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 		With(start.FactWork, startupWork.Seconds()*stretch)
 }
 
-// slowness is the factor by which work takes longer than on an idle node: the load per CPU. If the kernel reports that
-// few tasks wait for a CPU, the load has another reason, such as a disk, and does not slow CPU work.
+// slowness returns the factor by which work takes longer than on an idle node. The factor is the load per CPU. If the
+// kernel reports that few tasks wait for a CPU, the load has another cause, such as a disk, and does not slow down CPU
+// work.
 func slowness(h *probe.Host) float64 {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -252,6 +256,6 @@ func slowness(h *probe.Host) float64 {
 	return max(1, load.Load1/float64(len(stat.CPU)))
 }
 
-// cpuWaiting is the CPU pressure, in percent of the time, below which the load is not caused by CPU contention. With
-// twice as many tasks as CPUs it is near 100.
+// cpuWaiting is the limit of CPU pressure, in percent of the time. Below it, the load does not come from CPU
+// contention. If there are twice as many tasks as CPUs, the pressure is near 100.
 const cpuWaiting = 50

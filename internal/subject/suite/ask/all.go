@@ -1,9 +1,9 @@
-// Package ask joins the subjects' checks of a node with the functions that run them:
+// Package ask combines the subjects' checks of a node with the functions that run the checks:
 //
 //	suite.Node + each internal/subject/NAME/ask -> All -> the probe's runner
 //
-// All is the entry point. Only the probe links this package. The client does not, because it imports clients of
-// container runtimes, DNS and the kernel.
+// All is the entry point. Only the probe links this package. The client does not, because this package imports
+// clients for container runtimes, DNS and the kernel.
 package ask
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bySubject returns the checks of all ask packages.
+// bySubject returns the checks from all ask packages.
 func bySubject() []*probe.Check {
 	return slices.Concat(
 		bgpask.Checks(), cniask.Checks(), datastoreask.Checks(), dnsask.Checks(), felixask.Checks(),
@@ -39,8 +39,8 @@ func bySubject() []*probe.Check {
 	)
 }
 
-// All lists the checks of a node in the suite's order, each bound to the function that runs it. The checks of package
-// logs are bound already.
+// All lists the checks of a node in the suite's order. Each check is bound to the function that runs it. The checks
+// in package logs are already bound.
 func All() []*probe.Check {
 	all := suite.Node()
 	answered := bySubject()
