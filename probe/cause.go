@@ -17,7 +17,7 @@ type Cause struct {
 	Advice     string     `json:"advice,omitempty"`    // what to check before a change, and what not to do
 	Fix        Fix        `json:"fix"`
 	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms that this cause produces
-	Source     string     `json:"source,omitempty"`   // the folder that contains an operator's cause, "" for built-in causes
+	Source     string     `json:"source,omitempty"`   // the folder of an operator's cause, "" for built-in causes
 }
 
 // Confidence rates how certain a cause is.

@@ -74,7 +74,7 @@ type Check struct {
 	In     Profile       // the smallest profile that includes this check; "" = Quick
 	Tags   []string      // its families: "bgp", "runtime", ...; none if the check needs a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []string      // IDs of checks that must answer first, otherwise this check is skipped (FromPod: only its part in pods)
+	Needs  []string      // IDs of checks that must answer first, or this check is skipped (FromPod: only in pods)
 	Access []string      // what the check accesses on the node, for the person who approves its privileges
 	Run    func(context.Context, *Pass)
 }

@@ -58,7 +58,7 @@ const (
 	FactRcode      Fact = "rcode"      // response code: NOERROR, SERVFAIL, NXDOMAIN, REFUSED
 	FactReceived   Fact = "received"   // packets
 	FactRegistered Fact = "registered" // the address that Calico registered for this node
-	FactRole       Fact = "role"       // what was queried: the service's address, a server behind the service, or another word
+	FactRole       Fact = "role"       // what was queried: the service's address, a server behind it, or another word
 	FactRule       Fact = "rule"       // the rule that decided, as 'ip rule' shows it
 	FactPlaceIn    Fact = "place_in"   // the network namespace that drops the packets: InNode, or a pod
 	FactRules      Fact = "rules"      // number of rules that belong to other owners

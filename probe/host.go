@@ -41,7 +41,7 @@ type Host struct {
 	Far   Elsewhere     // provides the files instead of Root; nil = the files are below Root
 	Ahead time.Duration // how far the node's clock is ahead of this machine's clock
 
-	places atomic.Pointer[map[string]string] // maps the usual names of Calico's folders to their actual paths, if those are unusual
+	places atomic.Pointer[map[string]string] // actual paths of Calico's folders, by their usual names
 }
 
 // Calico's folders for sockets and state on a node, unless calico-node's volumes use other paths.

@@ -28,12 +28,12 @@ const (
 	AttrMethod6  = "method6"
 	AttrInternal = "internal"
 	AttrPodCIDRs = "pod_cidrs" // from the Kubernetes Node, separated by commas
-	AttrLogs     = "logs"      // the folder with the logs of calico-node's pod or of a KindLogs target: NAMESPACE_POD_UID
+	AttrLogs     = "logs"      // folder with the logs of calico-node's pod or a KindLogs target: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
 	// the node's folders that calico-node mounts at /var/run/calico and /var/lib/calico, if their paths differ
 	AttrRunFolder = "run_folder"
 	AttrLibFolder = "lib_folder"
-	AttrBudget    = "budget_s" // number of seconds after a start within which the liveness or readiness probe must first succeed
+	AttrBudget    = "budget_s" // seconds after a start within which its Kubernetes probe must first succeed
 )
 
 // AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node itself.

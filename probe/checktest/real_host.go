@@ -24,7 +24,7 @@ func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more st
 	config := "version = 3\nroot = '" + h.Root + "/root'\n" +
 		"state = '" + h.Root + "/state'\n[grpc]\naddress = '" + socket + "'\n" +
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
-		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE, no process may lower a score
+		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE
 	file := filepath.Join(h.Root, "config.toml")
 	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	DaemonOf(t, "bin/containerd", "--config", file)

@@ -47,7 +47,7 @@ const (
 
 // The kinds of places.
 const (
-	KindPolicy      = "policy"       // a rule of a Calico policy or profile, or the end of a tier in which no policy accepted the packets
+	KindPolicy      = "policy"       // a Calico policy or profile, or the end of a tier if no policy accepted them
 	KindCalico      = "calico"       // another Calico rule
 	KindRule        = "rule"         // a rule that belongs to another owner
 	KindChainPolicy = "chain-policy" // the default policy of a chain

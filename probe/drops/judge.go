@@ -26,7 +26,7 @@ func bursts() []int {
 // window is a burst and the pause after it, which has the same length.
 type window struct {
 	Sent, Lost  int            // our packets to the target
-	Grew, After map[Key]uint64 // counters that grew in the burst, and counters that grew in the pause, when none of our packets was lost
+	Grew, After map[Key]uint64 // counters that grew in the burst, and those that grew in the pause
 }
 
 // few reports whether less than half of a burst was lost. That is too little to find the place.

@@ -29,9 +29,9 @@ type Found struct {
 	// Device is the node's outgoing interface. It is "" if the interface is unknown, or if the
 	// packets do not leave the node.
 	Device string
-	// Left reports whether Device sent at least as many packets during the search. Other senders may have sent them.
+	// Left is true if Device sent at least as many packets during the search. Other senders may have sent them.
 	Left bool
-	// Few reports whether less than half of a burst was lost. Such a small loss cannot be distinguished from losses
+	// Few is true if less than half of a burst was lost. Such a small loss cannot be distinguished from losses
 	// in other traffic.
 	Few bool
 	// Uncounted is the number of rules that drop packets but have no counter.

@@ -11,14 +11,14 @@ import (
 // Facts of pods-end, in addition to those of pods-start.
 const (
 	EndsNot  probe.Fact = "ends_not"  // what prevents pods from terminating: one of the EndsNot words
-	EndLacks probe.Fact = "end_lacks" // what the CNI plugin needs but lacks to remove a pod's network: one of the EndLacks words
+	EndLacks probe.Fact = "end_lacks" // what the CNI plugin lacks to remove a pod's network: one of the EndLacks words
 )
 
 // Words of the fact EndsNot.
 const (
 	EndsNotCNI        = "cni"     // the CNI plugin does not remove the pod's network
 	EndsNotRuntime    = "runtime" // the runtime does not stop a container or the sandbox
-	EndsNotClean      = "clean"   // none of its processes is left, but the kubelet still cleans up its volumes or cgroup
+	EndsNotClean      = "clean"   // its processes are gone, but the kubelet still cleans up its volumes or cgroup
 	EndsNotUnreported = "unsaid"  // its containers still run, and the kubelet does not report why
 )
 

@@ -55,14 +55,14 @@ const (
 	AddressesOfPod    probe.Fact = "family"          // IP family of the addresses that pods do not get: 4 or 6
 	Answered          probe.Fact = "answered"        // true if a connection opened but the answer was unexpected
 	APIOutside        probe.Fact = "api_outside"     // true if no API server has the address of a node or pod
-	APIReason         probe.Fact = "api_reason"      // the term that the API uses: KubeletNotReady, CrashLoopBackOff, Init:0/3
-	Budget            probe.Fact = "budget_s"        // number of seconds from a container's start until it is killed because its probe did not succeed
+	APIReason         probe.Fact = "api_reason"      // the API's own term: KubeletNotReady, CrashLoopBackOff, Init:0/3
+	Budget            probe.Fact = "budget_s"        // seconds from a container's start until a failing probe kills it
 	Blocks            probe.Fact = "blocks"          // number of blocks of pod addresses that belong to the node
 	BlockLimit        probe.Fact = "block_limit"     // maximum number of blocks that one node may have
-	Borrowed          probe.Fact = "borrowed"        // number of addresses in the node's blocks that pods on other nodes use
-	BudgetProbe       probe.Fact = "probe"           // which Kubernetes probe determines that budget: liveness or startup
+	Borrowed          probe.Fact = "borrowed"        // number of the node's addresses that pods on other nodes use
+	BudgetProbe       probe.Fact = "probe"           // the Kubernetes probe that sets that budget: liveness or startup
 	Container         probe.Fact = "container"       // container name
-	ControlPlane      probe.Fact = "server"          // whether the node belongs to the control plane, according to its labels
+	ControlPlane      probe.Fact = "server"          // whether the node's labels mark it as a control plane node
 	ConfigMap         probe.Fact = "config_map"      // the name of the ConfigMap
 	Cordoned          probe.Fact = "cordoned"        // list of pods that wait until the node is uncordoned
 	DatastoreReady    probe.Fact = "datastore_ready" // the field of that name in ClusterInformation
@@ -70,17 +70,17 @@ const (
 	ExitCode          probe.Fact = "exit_code"       // exit code of the last termination
 	CPULimit          probe.Fact = "cpu_limit_m"     // CPU that calico-node may use, in thousandths
 	FreeBlocks        probe.Fact = "free_blocks"     // number of unclaimed blocks in the pools that the node may use
-	FreeElsewhere     probe.Fact = "free_elsewhere"  // number of free addresses in other nodes' blocks, in the same pools
+	FreeElsewhere     probe.Fact = "free_elsewhere"  // free addresses in other nodes' blocks, in the same pools
 	FreeHere          probe.Fact = "free_here"       // number of free addresses in the node's own blocks
 	Full              probe.Fact = "full"            // whether the node has its maximum number of pods
 	RenamedTo         probe.Fact = "renamed_to"      // the name of the Node to which the machine now reports
 	Group             probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint      probe.Fact = "host_endpoint"   // a HostEndpoint's name
-	Reflectors        probe.Fact = "reflectors"      // list of nodes that are route reflectors according to their annotation
-	IdlePeers         probe.Fact = "idle_peers"      // list of BGPPeers that have no session on any node, with the reason
+	Reflectors        probe.Fact = "reflectors"      // list of nodes whose annotation makes them route reflectors
+	IdlePeers         probe.Fact = "idle_peers"      // list of BGPPeers without a session on any node, with the reason
 	Image             probe.Fact = "image"           // image of the calico-node container
 	Internal          probe.Fact = "internal_ip"     // the Node's InternalIP in that family
-	Kubelet           probe.Fact = "kubelet"         // the kubelet's version, which shows whether it is k3s, RKE2 or k0s
+	Kubelet           probe.Fact = "kubelet"         // the kubelet's version, which also names k3s, RKE2 or k0s
 	KubeletStarts     probe.Fact = "kubelet_starts"  // number of recent kubelet starts
 	KubeProxy         probe.Fact = "kube_proxy"      // list of the kube-proxy pods that run on the node, by name
 	Lacks             probe.Fact = "lacks"           // list of rights, as VERB RESOURCE, or of kinds
@@ -98,29 +98,29 @@ const (
 	Migration         probe.Fact = "migration"       // a DatastoreMigration and its phase
 	NoToken           probe.Fact = "no_token"        // true if calico-node's containers get no token for their account
 	NotStarted        probe.Fact = "not_started"     // whether a container's program failed to start
-	Memory            probe.Fact = "memory"          // memory limit in bytes of a container that was OOM-killed, 0 = no limit
+	Memory            probe.Fact = "memory"          // memory limit of an OOM-killed container in bytes, 0 = no limit
 	OnDevice          probe.Fact = "on_device"       // the interface that a HostEndpoint names, "" = it names addresses
 	OnAddress         probe.Fact = "on_address"      // whether a HostEndpoint certainly covers the node's InternalIP
 	NotLooked         probe.Fact = "not_looked"      // list of the parts of an installation that no check covers
 	Operator          probe.Fact = "operator"        // whether the Tigera operator created the calico-node pod
 	Over              probe.Fact = "over"            // whether the current container has been ready for a while
-	OtherPools        probe.Fact = "other_pools"     // list of the node's pools in the other family, if one family has no pool
+	OtherPools        probe.Fact = "other_pools"     // the node's pools of the other family, if one family has none
 	UnfitPools        probe.Fact = "unfit_pools"     // list of the pools that exclude the node's pods, with the reason
 	Owner             probe.Fact = "owner"           // name of the DaemonSet that controls a pod
-	Period            probe.Fact = "period_s"        // number of seconds between two attempts of the probe that determines the budget
+	Period            probe.Fact = "period_s"        // seconds between two attempts of the probe that sets the budget
 	Phase             probe.Fact = "phase"           // pod phase
 	Pod               probe.Fact = "pod"             // namespace/name
-	Plugin            probe.Fact = "plugin"          // the CNI plugin that rejects the request, "" if the message names none
+	Plugin            probe.Fact = "plugin"          // the CNI plugin that fails, "" if the message names none
 	DNSPort           probe.Fact = "dns_port"        // the port of the cluster DNS pods
 	DNSNamespace      probe.Fact = "dns_namespace"   // namespace of the cluster DNS pods
-	DNSKept           probe.Fact = "dns_kept"        // how it is blocked: unlisted, denied, missed, shut, nowhere, noegress
+	DNSKept           probe.Fact = "dns_kept"        // why DNS fails: unlisted, denied, missed, shut, nowhere, noegress
 	BySet             probe.Fact = "by_set"          // the network set that a policy denies, and its network
 	DNSClosed         probe.Fact = "dns_closed"      // true if no policy allows queries to them
 	NamedPods         probe.Fact = "named_pods"      // list of some of the affected pods, NAMESPACE/NAME
 	Pods              probe.Fact = "pods"            // number of pods that do not start for the same reason
 	Corroborated      probe.Fact = "corroborated"    // true if the evidence does not depend on a single tenant
 	OfDNS             probe.Fact = "of_dns"          // whether the Service is the cluster DNS Service
-	Pools             probe.Fact = "pools"           // list of the IP pools that may provide addresses for the node's pods
+	Pools             probe.Fact = "pools"           // list of the IP pools that may give the node's pods addresses
 	Registered        probe.Fact = "registered"      // the address that Calico registered, without its prefix length
 	Restarts          probe.Fact = "restarts"        // number of restarts
 	Reserved          probe.Fact = "reserved"        // number of addresses that IPReservations exclude from assignment
@@ -129,11 +129,11 @@ const (
 	Services          probe.Fact = "services"        // some of the affected services
 	Slice             probe.Fact = "slice"           // EndpointSlice, namespace/name
 	Policy            probe.Fact = "policy"          // a policy, with its kind
-	ShutBy            probe.Fact = "shut_by"         // the policy that denies the traffic, "" = no policy selects the HostEndpoint
+	ShutBy            probe.Fact = "shut_by"         // the policy that denies it, "" = none selects the HostEndpoint
 	ShutLoopback      probe.Fact = "shut_loopback"   // true if no policy allows traffic from 127.0.0.1
 	ShutOut           probe.Fact = "shut_out"        // true if the node itself may send only to failsafe ports
 	ShutPorts         probe.Fact = "shut_ports"      // list of the node's TCP ports that no policy allows
-	Skips             probe.Fact = "skips"           // why a DaemonSet does not create a pod for the node: one of the Skips words
+	Skips             probe.Fact = "skips"           // why a DaemonSet has no pod on the node: one of the Skips words
 	SkippedFor        probe.Fact = "skipped_for"     // the selector or the taint, as a sentence
 	SkippedBy         probe.Fact = "skipped_by"      // the missing label KEY=VALUE, or the taint
 	Short             probe.Fact = "short"           // why there is no address: one of the Short words
@@ -141,9 +141,9 @@ const (
 	Starts            probe.Fact = "starts"          // what prevents pods from starting: one of the Starts words
 	Taints            probe.Fact = "taints"          // list of key=value:effect
 	AdvertisedOutside probe.Fact = "told_outside"    // whether BGP may advertise pods to routers that are not nodes
-	Unready           probe.Fact = "unready"         // the parts that the kubelet reports as not ready: list of Unready words
+	Unready           probe.Fact = "unready"         // what the kubelet reports as not ready: list of Unready words
 	Unprivileged      probe.Fact = "unprivileged"    // true if calico-node is unprivileged and lacks CAP_NET_ADMIN
-	Writer            probe.Fact = "writer"          // the component that last wrote a condition of the Node, by its own name
+	Writer            probe.Fact = "writer"          // the component that last wrote a condition of the Node
 	Zones             probe.Fact = "zones"           // list of the DNS zones that CoreDNS serves from the API
 )
 
@@ -162,7 +162,7 @@ const (
 	PoolHasServices = "services"        // the pool contains cluster IPs
 	PoolHasAPI      = "api"             // the pool contains the address of an API server that is not a node
 	PoolUnexported  = "not-exported"    // BGP does not advertise the pool's blocks
-	PoolUnmasked    = "not-masqueraded" // pods of the pool keep their addresses when they send to destinations outside the cluster
+	PoolUnmasked    = "not-masqueraded" // the pool's pods keep their addresses when they send outside the cluster
 )
 
 // Targets of service-policies.
@@ -193,7 +193,7 @@ const (
 	EmptyController = "controller"  // no controller creates its EndpointSlices
 	EmptyOtherProxy = "other-proxy" // its label excludes the Service from kube-proxy
 	EmptyNoUDP      = "no-udp"      // a DNS Service without port 53/UDP
-	EmptyLocal      = "local"       // the node has no endpoint, and the Service uses only the node's own endpoints (internalTrafficPolicy)
+	EmptyLocal      = "local"       // the Service uses only the node's own endpoints (internalTrafficPolicy)
 )
 
 // Values of the fact Unready.
@@ -223,7 +223,7 @@ const (
 	ShortNoPool   = "no-pool"       // no pool applies to this node
 	ShortFull     = "full"          // every address of the pools is assigned or reserved
 	ShortLimit    = "block-limit"   // the node already has the maximum number of blocks
-	ShortStrict   = "strict"        // the only free addresses are in blocks of other nodes, and borrowing is not allowed
+	ShortStrict   = "strict"        // only other nodes' blocks have free addresses, and borrowing is not allowed
 	ShortNoBlocks = "no-new-blocks" // IPAM's configuration does not allow more blocks for nodes
 )
 
@@ -281,7 +281,7 @@ const (
 	ReasonNoCalico     Reason = "no-calico" // there is no calico-node pod that the probe could join
 	ReasonSupport      Reason = "support"   // this cluster does not support the access method
 	ReasonAttach       Reason = "attach"    // the probe runs, but the client cannot connect to it
-	ReasonSilent       Reason = "silent"    // no answer comes through the API server, kubelet and runtime; it is unknown which of them hangs
+	ReasonSilent       Reason = "silent"    // the API server, the kubelet or the runtime hangs; it is unknown which
 	ReasonAPI          Reason = "api"       // the API server fails or is unreachable
 	ReasonNoAuthorizer Reason = "unasked"   // the kubelet answers, but cannot reach the API server for authorization
 	ReasonShell        Reason = "shell"     // the node has no program that can receive the probe and run it

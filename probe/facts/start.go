@@ -16,7 +16,7 @@ const (
 	KeepsFrom    probe.Fact = "keeps_from"    // list of the objects that a webhook blocks: one or more Keeps words
 	Differs      probe.Fact = "differs"       // list of settings that differ from those of other nodes
 	Elsewhere    probe.Fact = "elsewhere"     // list of the other nodes that have a different setting
-	Limit        probe.Fact = "limit"         // the limit on processes or files that a message mentions: one of the Limit words
+	Limit        probe.Fact = "limit"         // the limit on processes or files in a message: one of the Limit words
 	ProbeSays    probe.Fact = "probe_says"    // the most recent failure of the kubelet's probe of a container
 	NotReady     probe.Fact = "not_ready_s"   // how long calico-node's container has been unready, in seconds
 	Unstarted    probe.Fact = "uninitialized" // list of the taints that a controller has yet to remove
@@ -26,7 +26,7 @@ const (
 	WebhookOf    probe.Fact = "webhook_of"    // its configuration, KIND/NAME
 	RefusedBy    probe.Fact = "refused_by"    // what rejects a workload's pods: one of the Refuser words
 	Refuser      probe.Fact = "refuser"       // its name
-	OfSystem     probe.Fact = "of_system"     // true if the workload is in a namespace that belongs to Kubernetes or Calico
+	OfSystem     probe.Fact = "of_system"     // true if the workload is in a namespace of Kubernetes or Calico
 )
 
 // Values of the fact RefusedBy.

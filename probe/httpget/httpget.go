@@ -30,7 +30,7 @@ type Options struct {
 	Host        string                                  // in the request, "" = the host in the address
 	ServerName  string                                  // the SNI in TLS, "" = the host in the address
 	Most        int64                                   // maximum number of bytes of the answer to read, 0 = 1 MiB
-	Certificate func() tls.Certificate                  // called when a server requests a certificate; an empty certificate is not presented
+	Certificate func() tls.Certificate                  // called if a server requests one; an empty one is not sent
 }
 
 // ErrNotAccepted is in a request's error if the connection was not accepted, for example after a connect timeout.
@@ -83,7 +83,7 @@ func Get(ctx context.Context, url string, opts Options) (Page, error) {
 		most = maxBody
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the status code has arrived, so report it even if the body is cut off
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the status code has arrived: report it despite a cut body
 		return Page{}, fmt.Errorf("reading the answer of %s: %w", url, err)
 	}
 	return Page{resp.StatusCode, resp.Proto, resp.Header, body}, nil

@@ -55,9 +55,9 @@ type Stats struct {
 	// Bounced is the error that a router or the peer sent instead of a reply: "destination unreachable from 10.0.0.1,
 	// code 13 (administratively prohibited)". It is "" if there was no such error.
 	Bounced string
-	// Cut reports that the context ended before the wait for answers was over.
+	// Cut is true if the context ended before the wait for answers was over.
 	Cut bool
-	// TooBig reports that a router rejected a packet as too big. ReportedMTU is the MTU in that error, or 0 if the
+	// TooBig is true if a router rejected a packet as too big. ReportedMTU is the MTU in that error, or 0 if the
 	// error does not contain an MTU.
 	TooBig      bool
 	ReportedMTU int

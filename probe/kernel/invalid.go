@@ -20,7 +20,7 @@ type Meaning string
 const (
 	MeansUnknown       Meaning = ""               // no table shows the reason
 	MeansBlackhole     Meaning = "blackhole"      // By discards the packet
-	MeansOwnSource     Meaning = "source-local"   // because of By, the source of an incoming packet is this machine's own address
+	MeansOwnSource     Meaning = "source-local"   // By makes an incoming packet's source this machine's own address
 	MeansForeignSource Meaning = "source-foreign" // the source of an outgoing packet is not this machine's address
 	MeansMartian       Meaning = "source-martian" // no machine may send packets from that source
 )

@@ -23,7 +23,7 @@ type Refusal struct {
 	Family       string // "ip", "ip6", "inet", ...
 	Table, Chain string
 	Hook         string   // "forward", ...; "" = other chains jump to this chain
-	Handle       uint64   // the rule's number in nftables; in legacy iptables, its position in the chain; 0 = the policy
+	Handle       uint64   // the rule's number in nftables; in legacy iptables, its position; 0 = the policy
 	At           int      // the rule's position in the chain, starting at 1; 0 = the policy
 	Does         string   // "drop", "reject" or "queue"
 	Text         string   // the rule, as far as it could be parsed

@@ -159,8 +159,7 @@ func nftCounted(b []byte) (packets uint64, is bool) {
 	return 0, false
 }
 
-// nftRead parses a rule in the form in which the kernel lists it: the rule's place, its comments,
-// and its raw expressions.
+// nftRead parses a rule as the kernel lists it: the rule's place, its comments and its raw expressions.
 func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftables.Rule, raw []byte) {
 	one = Refusal{Family: familyNames[family], At: 1}
 	for _, a := range attrs {

@@ -137,7 +137,7 @@ func byCPU(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// softnetColumns lists the columns of /proc/net/softnet_stat that count lost packets (net/core/net-procfs.c).
+// softnetColumns names the columns of /proc/net/softnet_stat that count lost packets (net/core/net-procfs.c).
 var softnetColumns = map[int]string{1: "dropped", 10: "flow_limit_count"}
 
 // ofSoftnet sums a table that has a line of hexadecimal numbers for each CPU.

@@ -12,7 +12,7 @@ import (
 // Regexp is a regular expression that is compiled when it is first used.
 type Regexp struct{ get func() *regexp.Regexp }
 
-// inTest reports whether this program is a test. A test compiles expressions immediately, so an
+// inTest is true if this program is a test. A test compiles expressions immediately, so an
 // invalid expression fails every test.
 var inTest = len(os.Args) > 0 && strings.HasSuffix(os.Args[0], ".test")
 

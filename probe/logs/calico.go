@@ -50,7 +50,7 @@ const (
 	faultNoRoom         = "no-room"         // no more processes, threads or open files are available
 	faultOutOfMemory    = "out-of-memory"   // the process could not allocate memory
 	faultBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
-	faultPermission     = "permission"      // the kernel denies the operation: a security policy, or a missing capability
+	faultPermission     = "permission"      // the kernel denies it because of a security policy or a missing capability
 	faultExecFormat     = "exec-format"     // the program is for another architecture
 	faultNodeNotFound   = "node-not-found"  // Kubernetes has no node with the name that Calico uses
 	faultIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate

@@ -28,7 +28,7 @@ var DaemonLog = &probe.Check{
 const (
 	factEnds    probe.Fact = "ends"    // how often the service exited in the period that was read
 	factStopped probe.Fact = "stopped" // true if it exited on purpose
-	FactByTag   probe.Fact = "by_tag"  // true if the lines come from files to which any program may write under a service's name
+	FactByTag   probe.Fact = "by_tag"  // true if any program may write to the files under a service's name
 )
 
 // Targets of daemon-log.
@@ -59,7 +59,7 @@ const (
 	serviceLines = 200              // number of lines for each service; a kubelet writes about twenty before it exits
 
 	journalFolders = 16 // number of folders: one for each machine ID, usually one
-	journalFiles   = 8  // number of files with entries in the period that is read: on most nodes, each file covers hours
+	journalFiles   = 8  // number of files with entries in the period: on most nodes, each file covers hours
 )
 
 // journalPlaces lists systemd's journal folders: the persistent folder, and the folder that exists until the next boot.

@@ -94,7 +94,7 @@ func judgeService(lines []journal.Entry) serviceState {
 			if killedOOM.MatchString(e.Text) {
 				s.run = append(s.run, it)
 			}
-		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's line
+		case s.end != nil && e.PID != "" && e.PID == s.endedBy && e.Time.Sub(s.end.Time) < lastWords: // after systemd's
 			better := it.signature != nil && s.end.signature == nil && !it.mild() && !(s.end.final && it.signature.Passing)
 			if it.final || better {
 				s.end = &it
@@ -151,7 +151,7 @@ func (s *serviceState) close(last serviceLine) {
 		}
 		switch {
 		case it.signature == nil:
-			if last.About && reason.signature == nil { // the last of these lines, which explains more than systemd's line
+			if last.About && reason.signature == nil { // the last of these, which explains more than systemd's line
 				reason = it
 			}
 		case reason.signature == nil || it.signature.Rank() <= reason.signature.Rank():

@@ -89,7 +89,7 @@ var calicoRepeats = []*repeated{
 		level: levelWarning, Least: 1},
 	{signature: signature{faultTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		lazy.New(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: levelError, Least: 4, Spread: 2 * time.Minute}, // after a restart of Typha, each of several components logs it once
+		level: levelError, Least: 4, Spread: 2 * time.Minute}, // Typha's restart makes several components log it once
 	{signature: signature{faultCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		lazy.New(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, Least: 2, Over: lazy.New(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},

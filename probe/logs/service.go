@@ -8,7 +8,7 @@ type serviceFault struct {
 	Source string       // where such a line was seen, or the source code that writes it
 	Match  *lazy.Regexp // the text, without level and time
 
-	Passing bool // the service continues after this line: it is not the reason for the exit if the service names another
+	Passing bool // the service continues after it: not the reason for its exit if the service names another
 	Mild    bool // a healthy service occasionally logs it: it counts only together with other evidence
 	Often   bool // while the fault lasts, the service logs it at least every serviceAgain
 }
@@ -37,11 +37,11 @@ const (
 	faultNotAllowed    = "not-admitted"    // the API server rejects the node's registration
 	FaultRenamed       = "other-node"      // the kubelet's credentials belong to a node name other than the one it uses
 	FaultDeadConn      = "dead-connection" // the kubelet keeps using a dead connection to the API server
-	FaultState         = "manager-state"   // the saved state of the kubelet's CPU or memory manager does not match its settings
+	FaultState         = "manager-state"   // the saved state of the CPU or memory manager does not match its settings
 	faultCgroups       = "cgroups"         // the kubelet cannot create or find the cgroups that it needs
 	faultReservation   = "reservation"     // the kubelet reserves more for the system than the node has
 	faultNoFile        = "no-file"         // a file that the service's settings name does not exist
-	faultBadPEM        = "bad-certificate" // a certificate, key or CA file that the service's settings name cannot be used
+	faultBadPEM        = "bad-certificate" // a certificate, key or CA file in the service's settings cannot be used
 )
 
 // The parts of the kubelet that write a line: the kubelet's start, and its own calls to the API server. Lines

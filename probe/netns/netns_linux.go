@@ -75,7 +75,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		if wrong == nil {
 			return ns, nil
 		}
-		ns.Close() // a process may have created another namespace for itself; the next process is in the pod's namespace
+		ns.Close() // a process may have created its own namespace; the next one is in the pod's namespace
 		if errors.Is(wrong, probe.ErrNotVisible) || errors.Is(wrong, errors.ErrUnsupported) {
 			break
 		}

@@ -83,7 +83,7 @@ func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
 	for _, p := range all {
 		path := filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net")
 		name, err := os.Readlink(path)
-		if err != nil || seen[name] || len(seen) >= maxNamespaces { // it just exited, is inaccessible, or has already been searched
+		if err != nil || seen[name] || len(seen) >= maxNamespaces { // it just exited, is inaccessible, or was searched
 			continue
 		}
 		seen[name] = true

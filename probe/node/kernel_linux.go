@@ -70,7 +70,7 @@ func lockedBy(h *probe.Host, base string, inode uint64) int {
 	for _, p := range all {
 		descriptors, err := p.FileDescriptors()
 		targets, tErr := p.FileDescriptorTargets()
-		if err != nil || tErr != nil || len(targets) != len(descriptors) { // the process just opened or closed some files
+		if err != nil || tErr != nil || len(targets) != len(descriptors) { // it just opened or closed some files
 			continue
 		}
 		for i, to := range targets {

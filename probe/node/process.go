@@ -94,20 +94,20 @@ func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Runn
 	return out, nil
 }
 
-// OutsidePods is the place where the node's own daemons run: they belong to root, and are outside pods' cgroups.
+// OutsidePods reports whether a process may be one of the node's own daemons: it belongs to root and is in no pod's cgroup.
 func OutsidePods(h *probe.Host, p procfs.Proc) bool {
 	uid, err := UserOf(p)
 	return err == nil && uid == 0 && !inPod(h, p)
 }
 
-// OnNode is the place where the kubelet and the container runtime run. They are also in the node's
+// OnNode reports whether a process may be the kubelet or the container runtime. They are also in the node's
 // network, if this probe is allowed to see that.
 func OnNode(h *probe.Host, p procfs.Proc) bool {
 	same, seen := nodesNetwork(h, p.PID)
 	return (same || !seen) && OutsidePods(h, p)
 }
 
-// InNodesNetwork is the place where calico-node and kube-proxy run. They are pods in the node's network, which
+// InNodesNetwork reports whether a process may be calico-node or kube-proxy. They are pods in the node's network, which
 // tenants should not be allowed to use. If the probe cannot see the network, only root's processes count. Calico's
 // processes may run as another user (nonPrivileged).
 func InNodesNetwork(h *probe.Host, p procfs.Proc) bool {

@@ -85,7 +85,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	var sockets []kernel.Socket
 	err := socket.UDP(uint16(port), func(s kernel.Socket) {
 		a := s.Near.Addr()
-		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may serve both families
+		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may serve both
 			sockets = append(sockets, s)
 		}
 	})
@@ -124,7 +124,7 @@ func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bo
 	if err == nil {
 		who = Holder(ctx, h, sockets)
 	}
-	if who == "" || strings.HasPrefix(who, "calico-node ") { // it may be Felix itself, if it was not identified with certainty
+	if who == "" || strings.HasPrefix(who, "calico-node ") { // perhaps Felix itself, if it was not identified
 		return r
 	}
 	r.Saw += fmt.Sprintf("; another process has the port: %s", who)
@@ -235,7 +235,7 @@ func BehindDocker(h *probe.Host) bool {
 	return err == nil
 }
 
-// NoSocketHere is the result for a runtime whose socket was not found.
+// NoSocketHere returns the result for a runtime whose socket was not found.
 func NoSocketHere(err error, kind string, known bool) probe.Result {
 	switch {
 	case !errors.Is(err, ErrNoSocket):

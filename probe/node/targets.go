@@ -51,7 +51,7 @@ func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 	return probe.Found(probe.Unknown, "interrupted before an answer arrived: %v", err), true
 }
 
-// Gap is the result of a check that has no targets. It is unknown if the plan reports that the targets could
+// Gap returns the result of a check that has no targets. It is unknown if the plan reports that the targets could
 // not be listed, and skip otherwise.
 func Gap(p *probe.Pass, kind, none string) probe.Result {
 	if err := Unlisted(p, kind); err != nil {

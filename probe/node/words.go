@@ -169,7 +169,7 @@ type Leads struct {
 	Device  string
 	Gateway netip.Addr
 	Table   int
-	Calicos bool // true if it is a Calico route: a route that BIRD or Felix created, or a route to a pod's own interface or to a tunnel
+	Calicos bool // true for a route from BIRD or Felix, or to a pod's own interface or a tunnel
 }
 
 func (w Leads) Text() string {

@@ -87,7 +87,7 @@ func Open(f Filter) (*Trace, error) {
 	return t, nil
 }
 
-// reasons maps this kernel's numbers to the names of the drop reasons. The numbers differ between kernel versions.
+// reasons returns the names of the drop reasons, by this kernel's numbers. The numbers differ between kernel versions.
 func reasons(kernel *btf.Spec) (map[uint32]string, error) {
 	var point *btf.Typedef
 	if err := kernel.TypeByName("btf_trace_kfree_skb", &point); err != nil {
@@ -242,7 +242,7 @@ func (t *Trace) event(raw event) Event {
 	if e.Kind != Dropped {
 		return e
 	}
-	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own reason: only the subsystem's module has the name
+	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own reason: only its module has the name
 		e.Reason = strconv.FormatUint(uint64(raw.Reason), 10)
 	}
 	for _, c := range raw.Calls {

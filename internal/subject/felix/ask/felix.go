@@ -155,7 +155,7 @@ func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result
 // hasCalico reports whether there is any trace of Calico on the node.
 func hasCalico(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
-		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume that there is
+		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume yes
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 var routeBlocksCheck = answers.To(route.RouteBlocks, routeBlocks)
 
 // Facts of route-blocks.
-const factBlocks probe.Fact = "blocks" // a number
+const factBlocks probe.Fact = "blocks" // number of blocks
 
 // ipamBlock is a block of pod addresses, or one borrowed address, that belongs to a node.
 type ipamBlock struct {

@@ -210,7 +210,7 @@ func untracksReplies(r kernel.PacketRule, d destination, at here) string {
 // matched describes what a rule matches.
 type matched struct {
 	hits, kinds []string
-	replies     string // the interface through which a Service's replies come in, "" if the rule matches the packets to the Service
+	replies     string // the interface of a Service's replies, "" if the rule matches packets to the Service
 }
 
 // matchesOf returns what a rule matches: packets to the destinations or, if there are none, the replies of Services.

@@ -27,7 +27,7 @@ type entry struct {
 type routeView struct {
 	nodes  map[netip.Addr]string // the owner of an address, on the network or inside a tunnel
 	pools  []probe.Target
-	fabric bool // a BGP peer that is not a node: a switch that may have routes to the blocks
+	fabric bool // true if a BGP peer is not a node but, for example, a switch that may have routes to the blocks
 	table  map[netip.Prefix]entry
 	unread error // the reason why the table is missing
 	links  []kernel.Link

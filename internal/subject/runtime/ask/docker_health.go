@@ -66,7 +66,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// dials reports whether it can connect to a socket on the node.
+// dials returns a function that connects to a socket on the node.
 func dials(h *probe.Host, socket string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return h.Dial(ctx, socket) }
 }

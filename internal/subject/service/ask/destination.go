@@ -93,7 +93,7 @@ func servicesToTrace(p *probe.Pass) []followed {
 		listed[t.Name] = append(listed[t.Name], t.Endpoints()...)
 		add(t, t.Name, listed[t.Name], "tcp")
 	}
-	for _, t := range p.Of(probe.KindNodePort) { // connection tracking entries for other nodes' ports are on those nodes
+	for _, t := range p.Of(probe.KindNodePort) { // entries for other nodes' ports are on those nodes
 		if t.Node == p.Host.Node {
 			add(t, t.Name, listed[t.Name], "tcp")
 		}
