@@ -63,7 +63,7 @@ const (
 	FactPlaceIn    Fact = "place_in"   // the network namespace that drops the packets: InNode, or a pod
 	FactRules      Fact = "rules"      // number of rules that belong to other owners
 	FactSent       Fact = "sent"       // packets
-	FactServersOn  Fact = "servers_on" // the node that runs all of a service's servers, none of which is ready
+	FactServersOn  Fact = "servers_on" // the node that runs all of a service's servers, if all are unready
 	// true if no connection was tested, because the two nodes have a session
 	FactSessionUp Fact = "session_up"
 	FactSocket    Fact = "socket" // a path on the node

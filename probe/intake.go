@@ -47,7 +47,7 @@ const (
 // ErrTooMuch reports that a probe exceeds the limits of an answer. The client stops reading from it.
 var ErrTooMuch = errors.New("its answer is too large")
 
-// Values of FactReason that say why an answer with an end event is incomplete.
+// Values of FactReason: why an answer with an end event is incomplete.
 const (
 	ReasonTooMuch     = "too-much"  // the answer exceeded the limits
 	ReasonUnrequested = "not-asked" // part of the answer was dropped

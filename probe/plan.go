@@ -65,8 +65,8 @@ const AttrEmpty = "empty"
 // AttrEmptyFor is set in addition to AttrEmpty. The value is the reason in one word, or "" if unknown.
 const AttrEmptyFor = "empty_for"
 
-// AttrServersOn is set in addition to AttrEmpty. The value is the node that runs all of the service's servers, none
-// of which is ready. "" means that the servers run on several nodes, or do not exist.
+// AttrServersOn is set in addition to AttrEmpty. The value is the node that runs all of the service's servers, if
+// all of them are unready. "" means that the servers run on several nodes, or do not exist.
 const AttrServersOn = "servers_on"
 
 // AttrSlice is set on an endpoint of a KindDatastore target if it comes from an EndpointSlice that no API
@@ -122,7 +122,7 @@ const (
 )
 
 // NameConfigured is the name of a KindDatastore target if its API address is configured directly for calico-node, not
-// through the service. AttrSetBy says where it is configured.
+// through the service. AttrSetBy is the place where it is configured.
 const (
 	NameConfigured = "configured"
 	AttrSetBy      = "set_by"
@@ -166,8 +166,8 @@ func FelixSettings() []string {
 	}
 }
 
-// AttrEnabled is set on a KindFelix target. It is "true" or "false" and says whether Felix's health endpoint is
-// enabled. It is absent if unknown.
+// AttrEnabled is set on a KindFelix target. It is "true" if Felix's health endpoint is enabled, and otherwise
+// "false". It is absent if unknown.
 const AttrEnabled = "enabled"
 
 // AttrByLabels is set on a KindFelix target if a policy allows pods by labels. The value is the policy's name. Such

@@ -15,7 +15,7 @@ func Quote(text string) string {
 }
 
 // UserFlag returns the flag of 'calico-probe manifests' that grants rights to an API user, with a leading
-// space. It returns "" if there is no user name.
+// space. Without a user name, it returns "".
 func UserFlag(user string) string {
 	account, is := strings.CutPrefix(user, "system:serviceaccount:")
 	switch {

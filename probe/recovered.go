@@ -11,7 +11,7 @@ import (
 
 // A panic in this program costs only one answer: one check, one rule, one node of a fleet, one job or one call.
 // Concurrent code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. If a
-// caller can tell which answer is lost, it uses Recovered.
+// caller knows which answer is lost, it uses Recovered.
 
 // Crash is a panic that Recovered caught. Its text may quote foreign data, so it is one line of limited length.
 type Crash struct {

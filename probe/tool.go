@@ -87,7 +87,7 @@ func (s *Sizes) Take(set func(Size)) {
 	s.fresh = false
 }
 
-// Size is the size of a terminal in characters. Zero means that there is no terminal.
+// Size is the size of a terminal in characters. Zero means no terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`

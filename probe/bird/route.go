@@ -16,7 +16,7 @@ type Route struct {
 	Unreachable bool
 }
 
-// Routes queries BIRD's paths to exactly this prefix. It does not return an error if there is no path.
+// Routes queries BIRD's paths to exactly this prefix. A missing path is not an error.
 func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	lines, err := c.Ask("show route " + prefix.String())
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Line.Code == codeNoRoute {

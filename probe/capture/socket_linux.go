@@ -23,7 +23,7 @@ import (
 type Capture struct {
 	opts  Options
 	vxlan []uint16
-	flow  *flow // nil = there is no mark to look for
+	flow  *flow // nil = no mark to look for
 	conn  *socket.Conn
 	raw   syscall.RawConn
 	names map[int]string

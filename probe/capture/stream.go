@@ -16,7 +16,7 @@ type frame struct {
 	Packet *packet `json:"packet,omitempty"`
 }
 
-// start is the first line. It says that the node is now capturing packets.
+// start is the first line. It reports that the node is now capturing packets.
 type start struct {
 	VXLAN []uint16 `json:"vxlan"`
 }

@@ -53,7 +53,7 @@ const (
 	KindChainPolicy = "chain-policy" // the default policy of a chain
 	KindConntrack   = "conntrack"
 	KindRPFilter    = "rp-filter"
-	KindRoute       = "route" // there is no route, or the route drops packets
+	KindRoute       = "route" // no route, or one that drops packets
 	kindForwarding  = "forwarding"
 	kindMTU         = "mtu"
 	kindTTL         = "ttl"

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Looked is the result of Look. It says what happened to the first packets sent to some targets.
+// Looked is the result of Look. It describes what happened to the first packets sent to some targets.
 type Looked struct {
 	// Lost holds the fate of the packets that got no answer, by the index of their target.
 	Lost map[int]Shape

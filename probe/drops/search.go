@@ -15,7 +15,7 @@ type Question struct {
 	Pod   netip.Addr // address of the sending pod, invalid = the node itself
 	To    netip.Addr
 	Shape Shape
-	// Fine is another target that answers pings from the sender. It is invalid if there is no such target.
+	// Fine is another target that answers pings from the sender. It is invalid without such a target.
 	Fine netip.Addr
 	// Count lists the namespaces in which to count: first the node's namespace, then those of pods on the path.
 	Count []Space

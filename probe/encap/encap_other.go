@@ -19,5 +19,5 @@ func Listen([]Path, uint32) (*Listener, error) {
 // Close does nothing.
 func (*Listener) Close() {}
 
-// Wait is never called, because there is no Listener.
+// Wait is never called, because a Listener never exists.
 func (*Listener) Wait(context.Context, int) ([]Arrival, error) { return nil, errors.ErrUnsupported }

@@ -96,7 +96,7 @@ const (
 	Makers            probe.Fact = "makers"          // the problem with the component that creates routes: both, or none
 	NextMakers        probe.Fact = "next_makers"     // the same problem from Calico v3.33 on: both, none, stay or move
 	Migration         probe.Fact = "migration"       // a DatastoreMigration and its phase
-	NoToken           probe.Fact = "no_token"        // true if calico-node's containers get no token for their account
+	NoToken           probe.Fact = "no_token"        // true if calico-node's containers lack a token for their account
 	NotStarted        probe.Fact = "not_started"     // whether a container's program failed to start
 	Memory            probe.Fact = "memory"          // memory limit of an OOM-killed container in bytes, 0 = no limit
 	OnDevice          probe.Fact = "on_device"       // the interface that a HostEndpoint names, "" = it names addresses
@@ -171,8 +171,8 @@ const (
 	ServicesBySource = "by source" // services for which a policy allows only certain client pods
 )
 
-// NoBGPPeer is a value of probe.FactReason in results of bgp-peering. It means that there is no
-// peer that could advertise routes.
+// NoBGPPeer is a value of probe.FactReason in results of bgp-peering. It means that no peer could
+// advertise routes.
 const NoBGPPeer = "no-peer"
 
 // BadBGPPeer is another value. It means that the address or selector of a BGPPeer is invalid.
@@ -185,7 +185,7 @@ const ControllersNone = "none"
 const (
 	EmptySelector   = "selector"    // no pod matches the Service's selector, but some pods have similar labels
 	EmptyAbsent     = "absent"      // no pod matches the Service's selector or has similar labels
-	EmptyNoSelector = "no-selector" // the Service has no selector, and there is no ready EndpointSlice
+	EmptyNoSelector = "no-selector" // the Service has no selector and no ready EndpointSlice
 	EmptyScaled     = "scaled"      // its Deployment has 0 replicas
 	EmptyNotMade    = "not-made"    // the API server rejects the pods
 	EmptyUnready    = "unready"     // its pods are not ready
@@ -234,7 +234,7 @@ const (
 	SkipsTaint       = "taint"    // it does not tolerate a taint on the node
 	SkipsNoSet       = "no-set"   // the calico-node DaemonSet does not exist
 	SkipsRefused     = "refused"  // the DaemonSet selects the node, but the API server rejects the pod
-	SkipsUnexplained = "unsaid"   // the DaemonSet selects the node, but there is no pod
+	SkipsUnexplained = "unsaid"   // the DaemonSet selects the node, but the pod does not exist
 )
 
 // Values of probe.FactReason in results of ip-registered and calico-pod.
@@ -278,7 +278,7 @@ const (
 	ReasonRejected     Reason = "rejected"  // the kubelet rejects the pod and reports why
 	ReasonRuntime      Reason = "runtime"   // the container runtime does not start the container
 	ReasonNoCRI        Reason = "no-cri"    // the runtime answers, but its CRI plugin is not loaded
-	ReasonNoCalico     Reason = "no-calico" // there is no calico-node pod that the probe could join
+	ReasonNoCalico     Reason = "no-calico" // no calico-node pod exists that the probe could join
 	ReasonSupport      Reason = "support"   // this cluster does not support the access method
 	ReasonAttach       Reason = "attach"    // the probe runs, but the client cannot connect to it
 	ReasonSilent       Reason = "silent"    // the API server, the kubelet or the runtime hangs; it is unknown which

@@ -65,7 +65,7 @@ func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error)
 }
 
 // parseTable parses the table of components. It finds columns by their headings, so borders, widths and letter
-// case may change. If there is no table, it returns nothing.
+// case may change. Without a table, it returns nothing.
 func parseTable(body []byte) []Component {
 	var heads []string
 	var out []Component

@@ -11,15 +11,15 @@ import (
 type Chain struct {
 	Family      int // 4, 6, or 0 for a table that sees both families
 	Table, Name string
-	// These fields describe a chain that all forwarded packets pass. They say whether the chain drops packets that no
+	// These fields describe a chain that all forwarded packets pass. They show whether the chain drops packets that no
 	// rule accepts. For such a chain, and for chains whose rules are read, they also list the chains to which the rules
-	// jump. They say whether a rule drops or rejects packets regardless of the connection's state.
+	// jump. They show whether a rule drops or rejects packets regardless of the connection's state.
 	Forward, Drops, Refuses bool
 	Jumps                   []string
 }
 
-// legacyInfo is the kernel's description of a legacy iptables table. It says where each built-in chain begins and
-// ends in the table's entries (struct ipt_getinfo after the name).
+// legacyInfo is the kernel's description of a legacy iptables table. It shows where each built-in chain begins
+// and ends in the table's entries (struct ipt_getinfo after the name).
 type legacyInfo struct {
 	Hooks       uint32
 	First, Last [5]uint32

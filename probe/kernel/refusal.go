@@ -32,7 +32,7 @@ type Refusal struct {
 	// "NetworkPolicy default/deny ingress".
 	For string
 	// Policies lists the Calico policies that packets have passed since their tier began, in the same form. For a rule
-	// at the end of a tier, none of these policies accepted the packets. It is empty for legacy iptables.
+	// at the end of a tier, these policies did not accept the packets. It is empty for legacy iptables.
 	Policies []string
 	Counted  bool // true if the rule has a counter
 	Packets  uint64

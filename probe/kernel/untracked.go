@@ -26,7 +26,7 @@ type PacketRule struct {
 
 	Does string // one of the Does words
 	// Sends is the new destination, except for notrack. If the rule keeps the address or chooses one of several, the
-	// address is invalid. Likewise, the port is then 0.
+	// address is invalid. The same applies to the port, which is then 0.
 	Sends netip.AddrPort
 	// The location of the rule. It consists of one of the Wall names, the table's family as nft names it, and the
 	// rule's number in nftables. For a rule that redirects packets, the number may be the position in a legacy

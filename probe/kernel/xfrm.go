@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// XFRMPolicy is an IPsec policy. It says how the kernel treats packets that match its selector, before they leave
-// ("out"), when they arrive for this machine ("in"), or when the kernel forwards them ("fwd").
+// XFRMPolicy is an IPsec policy. It determines how the kernel treats packets that match its selector: before they
+// leave ("out"), when they arrive for this machine ("in"), or when the kernel forwards them ("fwd").
 type XFRMPolicy struct {
 	From, To         netip.Prefix
 	Proto            int // 0 = any

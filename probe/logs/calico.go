@@ -40,7 +40,7 @@ const (
 	FaultCertificate    = "certificate"     // a certificate has expired, or comes from another authority
 	FaultNoAPI          = "no-api"          // the datastore is unreachable
 	faultNoTypha        = "no-typha"        // Typha is unreachable
-	FaultDiskFull       = "disk-full"       // there is no space left
+	FaultDiskFull       = "disk-full"       // no space left
 	FaultReadOnly       = "read-only"       // a file system is read-only
 	faultLooseRPF       = "loose-rpf"       // Felix before v3.12 exits if rp_filter is 2
 	faultXtablesLock    = "xtables-lock"    // another program holds the iptables lock

@@ -59,7 +59,7 @@ func (it serviceLine) mild() bool { return it.signature != nil && it.signature.M
 type serviceState struct {
 	lines   int
 	run     []serviceLine // relevant lines of the current run
-	began   time.Time     // time of the run's first line, zero if there is no current run
+	began   time.Time     // time of the run's first line, zero without a current run
 	process string        // the process that logged last
 	last    time.Time     // the time when it logged
 	born    time.Time     // the first line of that process

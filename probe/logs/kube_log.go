@@ -71,7 +71,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 // hostProxyLog evaluates a kube-proxy that runs as a program on the host. It reads its log file or the journal. It
 // returns false if kube-proxy has not logged anything there recently.
 func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
-	// A file to which nothing is written any more proves nothing about the current state.
+	// A log file that no longer grows proves nothing about the current state.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
 			return presentRun(kubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true

@@ -19,13 +19,13 @@ const (
 	faultCgroupDriver  = "cgroup-driver"   // the kubelet and the runtime use different cgroup drivers
 	faultCgroupVersion = "cgroup-version"  // the kubelet is configured not to run with cgroup v1
 	faultBadFlag       = "bad-flag"        // the program does not support that argument
-	FaultNoKubeconfig  = "no-kubeconfig"   // there is no kubeconfig and no bootstrap kubeconfig
+	FaultNoKubeconfig  = "no-kubeconfig"   // no kubeconfig and no bootstrap kubeconfig exist
 	FaultNoRuntime     = "no-runtime"      // the container runtime is unreachable
 	FaultPortTaken     = "port-taken"      // another program is using its address, socket or lock
 	faultTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
 	faultPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	faultStorage       = "storage"         // the snapshotter or storage driver does not work
-	faultNoCNI         = "no-cni"          // there is no usable CNI configuration
+	faultNoCNI         = "no-cni"          // no usable CNI configuration exists
 	FaultRuntimeDown   = "runtime-down"    // the runtime does not answer the kubelet
 	faultPLEG          = "pleg"            // the kubelet's list of containers is too old
 	FaultAuthority     = "authority"       // the kubelet does not accept the API server's certificate
@@ -133,7 +133,7 @@ var services = []*serviceFault{
 		Match: lazy.New(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
-// Rank says how certain it is that a signature is the reason. A lower rank is more certain.
+// Rank is how certain a signature is as the reason. A lower rank is more certain.
 func (s *serviceFault) Rank() int {
 	for i, other := range services {
 		if other == s {

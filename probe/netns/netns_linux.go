@@ -246,7 +246,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
-// sendRequest runs a whole session with a single request. It sends beats until done, even if no one reads the answer,
+// sendRequest runs a whole session with a single request. It sends beats until done, even if the answer is not read,
 // for example while the user is in a pager.
 func sendRequest(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
 	defer feed.Close()

@@ -79,8 +79,8 @@ func WorthKeeping(c kernel.Chain) bool {
 // with the rest of its result.
 const MaxText = 160 // size of a name, and of a value
 
-// ForeignChain reports whether a chain belongs to none of Calico, kube-proxy, the kubelet and the CNI plugins.
-// The chains of kube-router have the same prefix as those of kube-proxy.
+// ForeignChain reports whether a chain does not belong to Calico, kube-proxy, the kubelet or a CNI plugin. The
+// chains of kube-router have the same prefix as those of kube-proxy.
 func ForeignChain(table, chain string) bool {
 	if table == "calico" || table == "kube-proxy" {
 		return false
@@ -211,8 +211,8 @@ func FelixSetting(p *probe.Pass, name string) string {
 	return ""
 }
 
-// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error says why the use is
-// unknown.
+// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error explains why the
+// use is unknown.
 func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
 		return "", errors.New("the API was not queried")

@@ -94,7 +94,8 @@ func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Runn
 	return out, nil
 }
 
-// OutsidePods reports whether a process may be one of the node's own daemons: it belongs to root and is in no pod's cgroup.
+// OutsidePods reports whether a process may be a daemon of the node itself. Such a process belongs to root and is
+// outside all pods' cgroups.
 func OutsidePods(h *probe.Host, p procfs.Proc) bool {
 	uid, err := UserOf(p)
 	return err == nil && uid == 0 && !inPod(h, p)

@@ -134,8 +134,8 @@ func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bo
 // ErrNoSocket reports that none of the expected sockets exists on the node.
 var ErrNoSocket = errors.New("no socket")
 
-// FindSocket returns the first candidate that exists. If none of the locations is visible to this probe, the error
-// wraps probe.ErrNotVisible.
+// FindSocket returns the first candidate that exists. If no location is visible to this probe, the error wraps
+// probe.ErrNotVisible.
 func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	hidden := 0
 	for _, name := range candidates {

@@ -59,7 +59,7 @@ func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
 type DNSAnswer struct {
 	Msg    *dns.Msg // nil = no answer
 	Took   time.Duration
-	Err    error // the reason why there is no answer
+	Err    error // the reason for a missing answer
 	Server string
 	Waited time.Duration // how long the query waited for the answer
 }

@@ -65,7 +65,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 }
 
 // fragmentsLost sends packets in two fragments along a path on which full-size packets come back.
-// It reports whether none of them comes back, in two attempts.
+// It reports whether all of them are lost, in two attempts.
 func fragmentsLost(ctx context.Context, to netip.Addr, mtu int, wait time.Duration) bool {
 	for range 2 {
 		got, err := icmp.Fragmented(ctx, to, 2*mtu-node.SmallPacket, wait)

@@ -122,8 +122,8 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	return conn != nil || c.ICMP.text == "" && c.Reason() == "refused"
 }
 
-// allSilent reports whether at least two nodes were pinged and none of them answered. In that case, the network may
-// block pings, as some clouds do.
+// allSilent reports whether at least two nodes were pinged and all are silent. In that case, the network may block
+// pings, as some clouds do.
 func allSilent(stats []icmp.Stats, targets []probe.Target) bool {
 	nodes := map[string]bool{}
 	for i, s := range stats {

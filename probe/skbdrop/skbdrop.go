@@ -117,7 +117,7 @@ func bare(function string) string {
 	return name
 }
 
-// Why says what a kernel lacks for a trace.
+// Why is what a kernel lacks for a trace.
 type Why string
 
 // The reasons of an UnavailableError.

@@ -32,7 +32,7 @@ Fails when no socket matches.`,
 type ConnsArgs struct {
 	Connected bool       // list connections instead of listening sockets
 	With      string     // the port or address as the user typed it, "" = all
-	Port      uint16     // port at either end, if there is no Addr
+	Port      uint16     // port at either end, if Addr is invalid
 	Addr      netip.Addr // address at either end
 }
 

@@ -25,7 +25,7 @@ func isDomainName(text string) bool {
 		}
 		label, name = 0, name+1+label
 	}
-	if label > 0 { // there is no trailing dot
+	if label > 0 { // no trailing dot
 		name += 1 + label
 	}
 	return name > 0 && label <= maxLabel && name <= maxName

@@ -83,7 +83,7 @@ func ParsePing(args []string) (*PingArgs, error) {
 }
 
 // Fits rejects a size that is too small for the headers and for the eight bytes that identify a reply. If the
-// target is a name, its address family is not known yet. Fits then applies the IPv4 minimum.
+// target is a name, its address family is still unknown. Fits then applies the IPv4 minimum.
 func (p PingArgs) Fits() error {
 	least := 36
 	if p.Addr.Is6() {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// findAddr sets the address to ping. If it returns false, there is no address, and the result contains the reason.
+// findAddr sets the address to ping. If it returns false, it found no address, and the result contains the reason.
 func findAddr(ctx context.Context, j *probe.Job, p *tools.PingArgs) (probe.Result, bool) {
 	if p.Host == "" {
 		return probe.Result{}, true

@@ -89,7 +89,7 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	n := 0
 	for _, family := range s.families() {
 		// Read all routes before printing the first one. While routes are written to a slow connection, the
-		// kernel's table changes, and the list would have to be read again.
+		// kernel's table changes, and the list must then be read again.
 		found, err := kernel.Routes(family, s.table, maxRoutes+1-n,
 			func(r kernel.Route) bool { return s.shown(r) && ctx.Err() == nil })
 		many, flush := buffered(j)

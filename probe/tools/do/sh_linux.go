@@ -59,7 +59,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	r, err := s.start(j, root, program, tty)
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return probe.Found(probe.Skip, "this probe may not start a shell %s: %v", where, err).
+		return probe.Found(probe.Skip, "this probe is not allowed to start a shell %s: %v", where, err).
 			With(probe.FactReason, tools.ReasonNoRoot)
 	case err != nil:
 		return probe.Failed(fmt.Errorf("starting %s %s: %w", program, where, err))

@@ -31,7 +31,7 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	case errors.Is(err, probe.ErrNotVisible):
 		return probe.Found(probe.Skip, "%v", err)
 	case reason != "missing" && runsNoBIRD(p): // the folder remains after calico-node is gone, until the node reboots
-		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is stale", node.Named(p, probe.KindBackend))
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not run BIRD; the socket is stale", node.Named(p, probe.KindBackend))
 	case reason == "missing":
 		r = judgeMissing(d, p)
 	case reason == "refused":
@@ -70,7 +70,7 @@ func judgeMissing(d node.Daemon, p *probe.Pass) probe.Result {
 	has := func(t probe.Target) bool { return node.Family(t.Addr) == d.Family }
 	switch {
 	case runsNoBIRD(p):
-		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", backend)
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not run BIRD", backend)
 	case len(own) > 0 && !slices.ContainsFunc(own, has):
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
 	case backend == "" && onlyOtherBIRD(d, p.Host):

@@ -46,7 +46,7 @@ type birdProcess struct {
 func birdConfig(ctx context.Context, p *probe.Pass) {
 	set := node.Named(p, probe.KindBackend)
 	if set == "vxlan" || set == "none" {
-		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD", set))
+		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not run BIRD", set))
 		return
 	}
 	if comm, err := kernel.ReadProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
@@ -70,7 +70,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 			"neither BIRD nor confd runs on this node, but Calico's networking backend here is bird").
 			With(probe.FactReason, "down"))
 	case len(found) == 0:
-		p.Report(probe.Found(probe.Skip, "Calico runs no BIRD on this node"))
+		p.Report(probe.Found(probe.Skip, "Calico does not run BIRD on this node"))
 	}
 	for _, d := range node.Daemons() {
 		if b, ok := found[birdProgram(d)]; ok {

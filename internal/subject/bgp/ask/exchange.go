@@ -22,7 +22,7 @@ const (
 const exchangeTime = 10 * time.Second
 
 // judgeExchange evaluates the routes of an established session with another node. A session is useless if it
-// exchanges none of the blocks that exist. If there is nothing to report, it returns false.
+// does not exchange any of the existing blocks. If there is nothing to report, it returns false.
 func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
 	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !usesOnlyBGP(d, p) {

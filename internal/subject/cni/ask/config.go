@@ -149,8 +149,8 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 }
 
 // networksAt evaluates the first place that has Calico's network or Multus. If there is none, it evaluates the first
-// place that has any network. CRI-O comes with a default network, and reads another folder on OpenShift. If there is
-// no network at all, the result is a fault only if the runtime reported its folder (sure).
+// place that has any network. CRI-O comes with a default network, and reads another folder on OpenShift. Without any
+// network, the result is a fault only if the runtime reported its folder (sure).
 func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 	var odd error
 	var other func() probe.Result // result for a place without Calico's network

@@ -45,7 +45,7 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 }
 
 // pluginLockResult evaluates whether a single process holds the plugin's lock for longer than lockPause. It returns
-// false if there is no lock, or if the kernel does not report which process holds it.
+// false if the lock does not exist, or if the kernel does not report which process holds it.
 func pluginLockResult(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)

@@ -86,7 +86,7 @@ func isMultus(n node.Network) bool {
 }
 
 // missingPlugins lists the plugins that are not in any folder. It returns an empty list if a folder is not visible, or
-// if none of the folders exists.
+// if no folder exists.
 func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	missing, seen := append([]string{}, plugins...), false
 	for _, bin := range bins {

@@ -28,7 +28,7 @@ func reportProxy(p *probe.Pass, server string) {
 
 // pluginProxy returns the proxy that the CNI plugin would use for a URL, and the runtime that has the proxy in its
 // environment. The plugin inherits that environment, and Go programs use the proxy settings in it
-// (projectcalico/calico#2941). If there is no proxy, both are "".
+// (projectcalico/calico#2941). Without a proxy, both are "".
 func pluginProxy(h *probe.Host, server string) (runtime, proxy string) {
 	at, err := url.Parse(server)
 	if err != nil {

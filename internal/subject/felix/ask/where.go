@@ -85,9 +85,9 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// If nothing listens on the configured port, queryListeners queries the running Felix on the port that it actually
-// uses. The configuration may have changed since Felix started, and Felix keeps its port until a restart. The result is
-// false if Felix does not answer.
+// If the configured port is closed, queryListeners queries the running Felix on the port that it actually uses. The
+// configuration may have changed since Felix started, and Felix keeps its port until a restart. The result is false if
+// Felix does not answer.
 func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)

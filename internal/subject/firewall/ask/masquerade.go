@@ -15,7 +15,7 @@ import (
 const targetMasquerade = "masquerading"
 
 // foreignNAT looks for a rule of another owner that masquerades packets from a pod on this node to a pod on another
-// node. If there is no such rule, or if the rules are unreadable, it returns false.
+// node. It returns false without such a rule, or if the rules are unreadable.
 func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	flows := podFlows(p)
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {

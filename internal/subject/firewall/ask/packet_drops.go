@@ -106,8 +106,8 @@ func (s *searching) report(r probe.Result) {
 	s.p.Report(r)
 }
 
-// from finds targets that do not answer from a pod, and searches for some of them. If there is no pod, it tests from
-// the node itself.
+// from finds targets that do not answer from a pod, and searches for some of them. Without a pod, it tests from the
+// node itself.
 func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Target, most int) {
 	var ask []probe.Target
 	var addrs []netip.AddrPort

@@ -209,7 +209,7 @@ func groupsOf(controller, text string) []string {
 	return out
 }
 
-// groupLimit reads the limit of one cgroup. It returns false if there is no limit or the limit is not visible.
+// groupLimit reads the limit of one cgroup. It returns false without a limit, or if the limit is not visible.
 func groupLimit(h *probe.Host, dir, comm string) (limitUse, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {

@@ -73,7 +73,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	}
 	cpus := len(stat.CPU)
 	if cpus == 0 {
-		return probe.Found(probe.Unknown, "load %.2f, but /proc/stat lists no CPU", load.Load1)
+		return probe.Found(probe.Unknown, "load %.2f, but /proc/stat does not list a CPU", load.Load1)
 	}
 	each := load.Load1 / float64(cpus)
 	r := probe.Found(probe.OK, "load %.2f on %d CPUs", load.Load1, cpus)
@@ -94,7 +94,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	waiting := uninterruptible(proc)
 	select {
 	case <-ctx.Done():
-		return r // there is no time for a second reading
+		return r // not enough time for a second reading
 	case <-time.After(loadPause):
 	}
 	if later, err := proc.Stat(); err == nil {
@@ -222,8 +222,8 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttling reports how often calico-node's container reached its CPU limit. It returns false if there is no limit
-// or the limit is not visible.
+// throttling reports how often calico-node's container reached its CPU limit. It returns false without a limit, or
+// if the limit is not visible.
 func throttling(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
@@ -279,7 +279,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	dir = path.Clean("/" + dir)
 	const levels = 3
 	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
-	var odd error // the first error, unless it says that a file is missing
+	var odd error // the first error other than a missing file
 	for level := range levels {
 		var below []string
 		for _, top := range above {

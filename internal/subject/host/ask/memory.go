@@ -87,7 +87,7 @@ func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 		if text, err := cgroupFile(h, one, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
 			limit, _ := cgroupFile(h, one, "memory", file[1])
-			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 shows "max" if there is no limit
+			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 shows "max" for no limit
 			return kills, err == nil && n < noLimit, known
 		}
 	}

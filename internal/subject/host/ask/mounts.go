@@ -79,7 +79,7 @@ func storageOf(h *probe.Host) []storage {
 		port := storagePorts[m.FSType]
 		address, err := netip.ParseAddr(m.SuperOptions["addr"])
 		if port == "" || err != nil || !strings.HasPrefix(cmp.Or(m.SuperOptions["proto"], "tcp"), "tcp") {
-			continue // with UDP and RDMA, there is no connection that the check could open
+			continue // UDP and RDMA have no connection that the check could open
 		}
 		at := net.JoinHostPort(address.String(), cmp.Or(m.SuperOptions["port"], port))
 		if i := slices.IndexFunc(out, func(s storage) bool { return s.at == at }); i >= 0 {

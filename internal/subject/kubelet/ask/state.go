@@ -14,7 +14,7 @@ const factStateFile probe.Fact = "state_file"
 
 // savedState compares the state files of the kubelet's CPU and memory managers with the configured policies. If they
 // differ, the kubelet exits when it starts (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and the
-// same file of memorymanager). It returns false if there is no saved state, or if the policies are the same.
+// same file of memorymanager). It returns false without saved state, or if the policies are the same.
 func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	for _, m := range []struct{ file, what, configured string }{
 		{"cpu_manager_state", "CPU manager", cmp.Or(k.CPUManagerPolicy, "none")},

@@ -70,7 +70,7 @@ func judgeDetection(p *probe.Pass, self autodetect.Node, family int, setting, me
 	mine := registeredAddress(p, family)
 	switch {
 	case node.Named(p, probe.KindBackend) == "none":
-		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
+		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it does not detect an address")
 	case setting == "none", setting == "" && family == 6: // Calico detects IPv6 only on request
 		return probe.Found(probe.Skip, "Calico is configured not to detect an IPv%d address here", family)
 	case setting != "" && setting != "autodetect":
@@ -168,8 +168,8 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 	return picks, lines
 }
 
-// devicesToNodes returns the interface that leads to each of the other nodes' addresses, "" if there
-// is no route.
+// devicesToNodes returns the interface that leads to each of the other nodes' addresses, "" without
+// a route.
 func devicesToNodes(p *probe.Pass, f int) []string {
 	var out []string
 	for _, t := range node.SplitByFamily(p.Of(probe.KindNode))[f] {

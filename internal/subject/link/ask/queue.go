@@ -20,8 +20,8 @@ const (
 	factDropped probe.Fact = "dropped" // number of packets since the discipline was set
 )
 
-// limiting lists the disciplines that drop or delay packets that the interface could send. None of them is the
-// default in any kernel.
+// limiting lists the disciplines that drop or delay packets that the interface could send. No kernel sets one
+// of them by default.
 var limiting = []string{"htb", "tbf", "netem", "hfsc", "cbq"}
 
 func uplinkQueue(_ context.Context, p *probe.Pass) {

@@ -228,7 +228,7 @@ func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool
 	return false
 }
 
-// neighbourState reads the permanent neighbour entries, which someone added manually. It omits the entries of
+// neighbourState reads the permanent neighbour entries, which were added manually. It omits the entries of
 // tunnels, because Felix or another network plugin writes these.
 func neighbourState(l look) (items, error) {
 	out := items{}

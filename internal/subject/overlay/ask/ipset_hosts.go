@@ -35,7 +35,7 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 		e := node.Encapsulations[slices.IndexFunc(node.Encapsulations,
 			func(e node.Encapsulation) bool { return e.Device == set.device })]
 		if mode, err := e.Use(p); mode == "" && err == nil {
-			continue // a set from an earlier configuration that is no longer maintained
+			continue // a set from an earlier configuration that Felix no longer maintains
 		}
 		_, others := e.Ends(p)
 		members, err := hostSet(set.family, set.name)

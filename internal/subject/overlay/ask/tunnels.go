@@ -67,7 +67,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel creates a tunl0 device of its own, which is down and has no address. The eBPF data
+			// The kernel creates its own tunl0 device, which is down and has no address. The eBPF data
 			// plane uses VXLAN, regardless of the pools' configuration.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but Calico's configuration does not use %s",
@@ -86,7 +86,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.Name,
 				mode, e.Device).On(e.Device))
 		case d == nil && e.Device == "vxlan-v6.calico" && node.EBPF(p, all):
-			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: vxlan.calico transports both families",
+			say(probe.Found(probe.Skip, "the eBPF data plane does not need %s: vxlan.calico transports both families",
 				e.Device).On(e.Device))
 		default:
 			set := node.SettingsOf(p, e)

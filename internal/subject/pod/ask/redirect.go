@@ -11,9 +11,9 @@ import (
 // targetRedirect is the target of pod-uplink's results about the rules in a pod's own network namespace.
 const targetRedirect = "redirect"
 
-// reportRedirects reports rules in a pod's network namespace that redirect its connections to a port on which
-// nothing listens. This happens if a service mesh's proxy is gone but its rules remain. If a proxy is running,
-// such rules are intended.
+// reportRedirects reports rules in a pod's network namespace that redirect its connections to a closed port.
+// This happens if a service mesh's proxy is gone but its rules remain. If a proxy is running, such rules are
+// intended.
 func reportRedirects(p *probe.Pass) {
 	rules, err := kernel.Diversions(p.Host)
 	if err != nil && len(rules) == 0 {

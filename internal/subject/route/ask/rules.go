@@ -57,7 +57,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 }
 
 // reportMainless reports the address families, 4 or 6, in which no rule selects the main table, so packets do not
-// use its routes. Without custom rules, IPv6 uses the main table even if there is no rule for it.
+// use its routes. Without custom rules, IPv6 uses the main table even without a rule for it.
 func reportMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
@@ -127,10 +127,10 @@ type routeLookup struct {
 		bool) // through Calico's route in the main table, if there is one
 }
 
-// calicoRoutes finds Calico's routes in the main table. It ignores rules that come before that table. If there is no
+// calicoRoutes finds Calico's routes in the main table. It ignores rules that come before that table. Without a
 // route to an address in a block, for example because BGP is down, the result has no device.
 func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
-	// If a table cannot be read, the check assumes that there is no Calico route and does not claim anything.
+	// If a table cannot be read, the check assumes that Calico has no route, and does not claim anything.
 	all, _ := kernel.Routes(f, kernel.TableMain, maxRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"

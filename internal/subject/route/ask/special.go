@@ -164,9 +164,9 @@ func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
-// isForeignLocal reports whether a route delivers a packet to this machine although none of its interfaces has the
-// address. The kernel itself creates the routes for its own addresses. Cloud guest agents add such routes for alias
-// ranges. An alias range may be a node's block of pod addresses (cilium/cilium#36817).
+// isForeignLocal reports whether a route delivers a packet to this machine although no interface has the address.
+// The kernel itself creates the routes for its own addresses. Cloud guest agents add such routes for alias ranges.
+// An alias range may be a node's block of pod addresses (cilium/cilium#36817).
 func isForeignLocal(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }

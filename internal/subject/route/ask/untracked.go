@@ -89,7 +89,7 @@ func placeOf(p *probe.Pass, targets []destination) here {
 	return out
 }
 
-// deviceTo returns the interface of the node's route to an address, or "" if there is no route.
+// deviceTo returns the interface of the node's route to an address, or "" without a route.
 func deviceTo(to netip.Addr) string {
 	if !to.IsValid() {
 		return ""

@@ -181,7 +181,7 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 func taskList(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
 	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
 	if err == nil && isOver(ctx) {
-		err = context.DeadlineExceeded // in that case, containerd has left out shims that did not answer
+		err = context.DeadlineExceeded // in that case, containerd omits shims that did not answer
 	}
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
