@@ -125,9 +125,9 @@ func TestBirdConfig(t *testing.T) {
 
 	checktest.Want(t, ask(checktest.Node(t, files(nil)), checktest.Backend("bird")), "", probe.Fail,
 		"neither BIRD nor confd")
-	checktest.Want(t, ask(checktest.Node(t, files(nil))), "", probe.Skip, "Calico runs no BIRD")
+	checktest.Want(t, ask(checktest.Node(t, files(nil))), "", probe.Skip, "Calico does not run BIRD")
 	checktest.Want(t, ask(checktest.Node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "",
-		probe.Skip, "Calico runs no BIRD")
+		probe.Skip, "Calico does not run BIRD")
 	checktest.Want(t, ask(checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}), checktest.Backend("bird")), "",
 		probe.Skip,
 		"processes are not visible")
