@@ -115,7 +115,7 @@ func TestServeRunbooks(t *testing.T) {
 		"two of ours":              {map[string]string{"a": answers + note, "b": answers + note}, "", "", "the runbooks a and b both answer the alert KubeNodeNotReady"},
 		"by ssh":                   {map[string]string{"ours": answers + "  steps: [{run: {via: ssh}}]\n"}, "", "", "it uses the access method ssh, which does not work in a pod"},
 		"of this machine, later":   {map[string]string{"ours": answers + "  steps: [{run: {}}, {choose: [{name: x, when: 'true', steps: [{wait: {until: 'true', within: 1m, run: {via: local}}}]}]}]\n"}, "", "", "it uses the access method local"},
-		"a question and no answer": {map[string]string{"ours": answers + "  steps: [{name: q, ask: {question: 'is it?'}}]\n"}, "", "", "its question q has no default"},
+		"a question and no answer": {map[string]string{"ours": answers + "  steps: [{name: q, ask: {question: 'is it?'}}]\n"}, "", "", "its question q does not have a default"},
 	} {
 		dir := t.TempDir()
 		for book, spec := range c.books {

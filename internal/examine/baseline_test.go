@@ -44,7 +44,7 @@ func TestWorthComparing(t *testing.T) {
 	for _, peer := range []string{"10.0.0.2", "rubbish", "10.0.0.3", "10.0.0.2"} {
 		add("node-a", "bgp-session", probe.Fail, probe.Facts{bgp.FactPeer: peer})
 	}
-	if got := asked(); !troubled(seen, cause.All()) || got != "node-ready bgp-session neighbour-reach node-load" {
+	if got := asked(); !troubled(seen, cause.All()) || got != "node-ready bgp-session neighbour-reach node-firewall node-load" {
 		t.Errorf("asked %s", got)
 	}
 	add("node-a", "node-state", probe.Info, nil)

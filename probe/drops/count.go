@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/netns"
+	"github.com/calico-probe/calico-probe/probe/tally"
 )
 
 // Space is a network namespace in which packets are sent or counted.
@@ -51,9 +52,9 @@ func Count(in []Space) (Counts, error) {
 	var errs []error
 	for _, s := range in {
 		err := s.Do(func(h *probe.Host) error {
-			tallies, err := kernel.Tallies(h)
+			tallies, err := tally.All(h)
 			for _, t := range tallies {
-				if t.Table == kernel.TallySoftnet && s.Name != c.home { // the counter covers the whole machine
+				if t.Table == tally.Softnet && s.Name != c.home { // the counter covers the whole machine
 					continue
 				}
 				c.n[Key{s.Name, t.Table, t.Of, t.Name}] += t.N

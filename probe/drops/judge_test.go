@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/tally"
 )
 
 var (
-	counter = Key{Where: Node, Table: kernel.TallyNetstat, Name: "TcpExtIPReversePathFilter"}
-	other   = Key{Where: Node, Table: kernel.TallySNMP, Name: "IpInDiscards"}
+	counter = Key{Where: Node, Table: tally.Netstat, Name: "TcpExtIPReversePathFilter"}
+	other   = Key{Where: Node, Table: tally.SNMP, Name: "IpInDiscards"}
 )
 
 // lostAll are windows in which these whole bursts are lost. of has the growth of counters, alternating between bursts

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/tally"
 )
 
 // Question is what a search must answer: where are packets to a target lost?
@@ -129,6 +129,6 @@ func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent S
 
 // sentBy returns the number of packets that a node's interface has sent since an earlier moment.
 func (c Counts) sentBy(before Counts, device string) uint64 {
-	k := Key{Node, kernel.TallyLink, device, "tx_packets"}
+	k := Key{Node, tally.Link, device, "tx_packets"}
 	return c.n[k] - min(before.n[k], c.n[k])
 }

@@ -3,7 +3,7 @@ package drops
 import (
 	"strings"
 
-	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/tally"
 )
 
 // meaning describes what a counter counts.
@@ -12,7 +12,7 @@ type meaning struct{ kind, says string }
 // meanings maps the counters of lost packets, by table and name, to their meanings. It omits counters of success. It
 // also omits counters of losses that the sender repairs automatically. Counters that are not in this map are ignored.
 var meanings = map[string]map[string]meaning{
-	kernel.TallySNMP: {
+	tally.SNMP: {
 		"IpInHdrErrors":     {kindTTL, "the TTL ran out here, or the IP header is bad"},
 		"IpInAddrErrors":    {kindForwarding, "the address is not this machine's, and it does not forward (ip_forward)"},
 		"IpInUnknownProtos": {KindOther, "nothing here handles that protocol"},
@@ -49,7 +49,7 @@ var meanings = map[string]map[string]meaning{
 		"Udp6InErrors":       {KindOther, "UDP discards them on input"},
 		"Udp6InCsumErrors":   {kindChecksum, "received UDP datagrams have a wrong checksum"},
 	},
-	kernel.TallyNetstat: {
+	tally.Netstat: {
 		"TcpExtListenOverflows":     {kindListen, "the queue of a listening TCP socket is full: its program does not accept"},
 		"TcpExtListenDrops":         {kindListen, "a listening TCP socket drops new connections"},
 		"TcpExtTCPReqQFullDrop":     {kindListen, "too many TCP connections are half open (SYN)"},
@@ -68,15 +68,15 @@ var meanings = map[string]map[string]meaning{
 		"IpExtInTruncatedPkts":      {KindOther, "they arrive truncated"},
 		"IpExtInCsumErrors":         {kindChecksum, "their IPv4 header arrives with a wrong checksum"},
 	},
-	kernel.TallySoftnet: {
+	tally.Softnet: {
 		"dropped":          {KindOther, "the queue between the NIC and the protocols is full (netdev_max_backlog)"},
 		"flow_limit_count": {KindOther, "one flow uses too much of the queue between the NIC and the protocols"},
 	},
-	kernel.TallyConntrack: {
+	tally.Conntrack: {
 		"drop":          {KindConntrack, "connection tracking has no room for new connections (nf_conntrack_max)"},
 		"insert_failed": {KindConntrack, "connection tracking could not insert their entries"},
 	},
-	kernel.TallyLink: {
+	tally.Link: {
 		"rx_errors":            {KindInterface, "%s receives them with errors"},
 		"tx_errors":            {KindInterface, "%s fails to send them"},
 		"rx_dropped":           {KindInterface, "%s drops them on input"},
@@ -84,13 +84,13 @@ var meanings = map[string]map[string]meaning{
 		"rx_missed_errors":     {KindInterface, "%s has no room for incoming packets"},
 		"rx_otherhost_dropped": {KindMAC, "they arrive on %s for another MAC address"},
 	},
-	kernel.TallyQueue:    {"drops": {kindQueue, "the queueing discipline or a filter drops them (tc): %s"}},
-	kernel.TallyListener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},
+	tally.Queue:    {"drops": {kindQueue, "the queueing discipline or a filter drops them (tc): %s"}},
+	tally.Listener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},
 }
 
 // meaningOf returns the meaning of a counter. It returns false if a counter is unknown or does not count losses.
 func meaningOf(k Key) (meaning, bool) {
-	if k.Table == kernel.TallyXFRM {
+	if k.Table == tally.XFRM {
 		// All counters in /proc/net/xfrm_stat count packets that IPsec drops, except for packets
 		// that wait for a key (xfrm_proc.rst).
 		if k.Name == "XfrmAcquireError" {

@@ -34,7 +34,7 @@ func firewallError(err error) error {
 // steady repeats a listing if the nftables rules changed while they were being listed. The nftables
 // library does not report such a change.
 func steady[T any](list func() (T, error)) (T, error) {
-	return undisturbed(func() (out T, err error) {
+	return Undisturbed(func() (out T, err error) {
 		before, err := generation()
 		if err != nil {
 			return out, err

@@ -78,12 +78,6 @@ func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }
 // IPSet needs Linux.
 func IPSet(string) ([]Span, error) { return nil, errNotLinux }
 
-func linkTallies() ([]Tally, error) { return nil, errNotLinux }
-
-func queueTallies() ([]Tally, error) { return nil, errNotLinux }
-
-func listenerTallies(int) ([]Tally, error) { return nil, errNotLinux }
-
 // Refusals needs Linux.
 func Refusals(*probe.Host) ([]Refusal, error) { return nil, errNotLinux }
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undisturbed repeats a listing if the table changed while it was being listed.
-func undisturbed[T any](list func() (T, error)) (out T, err error) {
+// Undisturbed repeats a listing by netlink, twice at most, if the table changed while it was being listed.
+func Undisturbed[T any](list func() (T, error)) (out T, err error) {
 	for range 3 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
@@ -21,7 +21,7 @@ func undisturbed[T any](list func() (T, error)) (out T, err error) {
 
 // Links lists the interfaces in the order in which they were created.
 func Links() ([]Link, error) {
-	links, err := undisturbed(netlink.LinkList)
+	links, err := Undisturbed(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing interfaces: %w", err)
 	}
@@ -59,7 +59,7 @@ func LinkNamed(name string) (Link, error) {
 
 // addresses returns the addresses of an interface by its index. nil means the addresses of all interfaces.
 func addresses(of netlink.Link) (map[int][]netip.Prefix, error) {
-	list, err := undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(of, netlink.FAMILY_ALL) })
+	list, err := Undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(of, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
@@ -152,7 +152,7 @@ func NeighboursOn(l Link, family int) (neighbours, forwarding []Neighbour, err e
 // neighbours lists the table of one interface, or of all interfaces if the index is 0. It ignores
 // entries without an address.
 func (d devices) neighbours(index, family int) ([]Neighbour, error) {
-	list, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family) })
+	list, err := Undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family) })
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -141,9 +142,28 @@ func elementsText(of string, set *nftables.Set, elements []nftables.SetElement) 
 
 // addressesText lists the addresses and ranges of a set.
 func addressesText(set *nftables.Set, elements []nftables.SetElement) string {
+	return rangesText(set, elements, netip.AddrFromSlice, netip.Addr.String)
+}
+
+// portsOfSet lists the ports and ranges of a set.
+func portsOfSet(set *nftables.Set, elements []nftables.SetElement) string {
+	return rangesText(set, elements, func(key []byte) (netip.Addr, bool) {
+		return netip.AddrFrom4([4]byte{0, 0, key[0], key[len(key)-1]}), len(key) == 2
+	}, func(a netip.Addr) string {
+		n := a.As4() // the highest port has no end, so a range from there ends beyond all ports
+		return fmt.Sprint(min(binary.BigEndian.Uint32(n[:]), math.MaxUint16))
+	})
+}
+
+// rangesText lists the values and ranges of a set. The kernel lists the first value of a range, and the first after it.
+func rangesText(set *nftables.Set, elements []nftables.SetElement, parse func([]byte) (netip.Addr, bool),
+	show func(netip.Addr) string) string {
 	var keys []boundary
 	for _, e := range elements {
-		a, ok := netip.AddrFromSlice(e.Key)
+		a, ok := netip.Addr{}, len(e.Key) > 0
+		if ok {
+			a, ok = parse(e.Key)
+		}
 		if !ok {
 			return ""
 		}
@@ -151,35 +171,9 @@ func addressesText(set *nftables.Set, elements []nftables.SetElement) string {
 	}
 	var out []string
 	for _, s := range spans(keys, set.Interval) {
-		one := s.First.String()
+		one := show(s.First)
 		if s.Last != s.First {
-			one += "-" + s.Last.String()
-		}
-		out = append(out, one)
-	}
-	return strings.Join(out, ",")
-}
-
-// portsOfSet lists the ports and ranges of a set. The kernel lists the first value of a range, and the first value after
-// it.
-func portsOfSet(set *nftables.Set, elements []nftables.SetElement) string {
-	var keys []boundary
-	for _, e := range elements {
-		if len(e.Key) != 2 {
-			return ""
-		}
-		keys = append(keys, boundary{netip.AddrFrom4([4]byte{0, 0, e.Key[0], e.Key[1]}), e.IntervalEnd})
-	}
-	var out []string
-	for _, s := range spans(keys, set.Interval) {
-		first, last := s.First.As4(), s.Last.As4()
-		one := fmt.Sprint(binary.BigEndian.Uint16(first[2:]))
-		if s.Last != s.First {
-			end := binary.BigEndian.Uint16(last[2:])
-			if last[0] != 0 || last[1] != 0 {
-				end = 0xffff
-			}
-			one += fmt.Sprint("-", end)
+			one += "-" + show(s.Last)
 		}
 		out = append(out, one)
 	}

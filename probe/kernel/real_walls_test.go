@@ -55,7 +55,8 @@ nft add rule ip mine c ip saddr @named drop
 		"ct state established,related accept", "not ct state invalid,dnat return",
 		"saddr 10.244.0.0/16 not daddr 224.0.0.0/4 masquerade"}
 	flags := strings.NewReplacer("tcp not dport 22 syn", "tcp match not dport 22", "match flags", "match")
-	byNFT := strings.Split(flags.Replace(strings.Join(other, "; ")), "; ") // which compiles them to a load and a comparison
+	// nft compiles conditions on flags to a load and a comparison
+	byNFT := strings.Split(flags.Replace(strings.Join(other, "; ")), "; ")
 	want := map[string][]string{"nft OTHER": byNFT, "legacy OTHER": other, "nft POSTROUTING": {"jump OTHER"},
 		"legacy POSTROUTING": {"jump OTHER"},
 		"nft c": {"ct state established accept", "mark 0x7 iif eth+ drop", "icmp match drop",

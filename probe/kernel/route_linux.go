@@ -91,7 +91,7 @@ func familyOf(a netip.Addr) int {
 func Routes(family, table, most int, wanted func(Route) bool) ([]Route, error) {
 	names := namesOf()
 	filter := netlink.Route{Table: table}
-	out, err := undisturbed(func() (out []Route, err error) {
+	out, err := Undisturbed(func() (out []Route, err error) {
 		err = netlink.RouteListFilteredIter(addressFamily(family), &filter, netlink.RT_FILTER_TABLE,
 			func(r netlink.Route) bool {
 				if route := names.route(r, family == 4); wanted(route) {

@@ -8,7 +8,7 @@ import (
 
 // Rules lists the rules with which the kernel selects a routing table for a packet, in order.
 func Rules(family int) ([]Rule, error) {
-	list, err := undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
+	list, err := Undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
 	if err != nil {
 		return nil, fmt.Errorf("listing routing rules: %w", err)
 	}

@@ -353,7 +353,7 @@ func Queues(links []Link) ([]Queue, error) {
 			continue // deleted in the meantime
 		}
 		one := Queue{Device: l.Name, XDP: at.Attrs().Xdp != nil && at.Attrs().Xdp.Attached}
-		kinds, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(at) })
+		kinds, err := Undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(at) })
 		if err != nil {
 			return nil, fmt.Errorf("listing queues of %s: %w", l.Name, err)
 		}

@@ -28,7 +28,7 @@ func xfrmError(err error) error {
 // XFRMPolicies lists the IPsec policies that apply to all packets. It omits the policies of sockets, marked
 // packets and xfrm interfaces.
 func XFRMPolicies() ([]XFRMPolicy, error) {
-	list, err := undisturbed(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
+	list, err := Undisturbed(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, xfrmError(err)
 	}

@@ -163,7 +163,8 @@ const StorageSilent = "server-silent"
 // was disabled by hand, and a reboot enabled it again.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
-	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "usr/lib/systemd", "var/lib/kubelet/config.yaml"},
+	Tags:   []string{probe.TagHost},
+	Access: []string{"proc", "etc/fstab", "etc/systemd", "usr/lib/systemd", "var/lib/kubelet/config.yaml"},
 }
 
 // Facts of node-swap.

@@ -35,7 +35,7 @@ const (
 )
 
 // certain returns the first rule of a chain or its jump targets that certainly applies one of the wanted verdicts to
-// the flow, with its chain, or "". It also reports that the calling chains' later rules do not see the flow, or may not.
+// the flow, with its chain, or "". over reports that the later rules of the calling chains might not see the flow.
 func (f flow) certain(all []kernel.Wall, w kernel.Wall, depth int, wanted ...string) (rule string, over bool) {
 	for _, text := range w.Rules {
 		is, to, fits := f.meets(text)

@@ -130,8 +130,8 @@ func shutOut(a arrival, senders []sender, all []kernel.Wall) []probe.Result {
 	for _, rule := range order {
 		from := nodes[rule]
 		r := probe.Found(probe.Info, "a foreign rule drops packets to %s from %s: %s", a, namesOf(from, len(senders)), rule)
-		r = r.With(firewall.FactInputRule, rule).With(firewall.FactSenders, from).With(firewall.FactRuleTable, of[rule].Table).
-			With(probe.FactTransport, a.proto)
+		r = r.With(firewall.FactInputRule, rule).With(firewall.FactSenders, from).
+			With(firewall.FactRuleTable, of[rule].Table).With(probe.FactTransport, a.proto)
 		if a.port > 0 {
 			r = r.With(probe.FactPort, a.port)
 		}

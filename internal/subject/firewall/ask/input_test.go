@@ -51,7 +51,8 @@ func TestShutOut(t *testing.T) {
 		split := func(s string) []string {
 			return slices.DeleteFunc(strings.Split(s, "; "), func(s string) bool { return s == "" })
 		}
-		in := kernel.Wall{Family: "ip", Table: "filter", Name: "INPUT", Hook: "input", Policy: "accept", Rules: split(c.rules)}
+		in := kernel.Wall{Family: "ip", Table: "filter", Name: "INPUT", Hook: "input", Policy: "accept",
+			Rules: split(c.rules)}
 		if c.drops {
 			in.Policy = "drop"
 		}
@@ -76,7 +77,8 @@ func TestShutOutSome(t *testing.T) {
 	var all []sender
 	for i, node := range []string{"node-a", "node-b", "node-c", "node-d", "node-e"} {
 		from := netip.AddrFrom4([4]byte{10, 88, 0, byte(11 + i)})
-		all = append(all, sender{node, flow{from: from, to: netip.MustParseAddr("10.88.0.99"), in: "eth0", here: true, opens: true}})
+		all = append(all, sender{node, flow{from: from, to: netip.MustParseAddr("10.88.0.99"), in: "eth0", here: true,
+			opens: true}})
 	}
 	got := shutOut(arrival{proto: "tcp", port: 10250}, all, []kernel.Wall{in})
 	const want = "a foreign rule drops packets to TCP port 10250 from node-c, node-d, node-e: nftables inet host input: policy drop"

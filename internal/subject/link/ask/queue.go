@@ -7,8 +7,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/tally"
 )
 
 // uplinkQueueCheck binds link.UplinkQueue to the function that runs it.
@@ -30,9 +30,9 @@ func uplinkQueue(_ context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "no interface has a known IPv4 address of this node"))
 		return
 	}
-	tallies, err := kernel.Tallies(p.Host)
+	tallies, err := tally.All(p.Host)
 	// The error may concern other counters. If no queue was read, the error concerns the queues.
-	if !slices.ContainsFunc(tallies, func(t kernel.Tally) bool { return t.Table == kernel.TallyQueue }) && err != nil {
+	if !slices.ContainsFunc(tallies, func(t tally.Tally) bool { return t.Table == tally.Queue }) && err != nil {
 		p.Report(node.Unseen(err))
 		return
 	}
@@ -40,11 +40,11 @@ func uplinkQueue(_ context.Context, p *probe.Pass) {
 }
 
 // judgeQueue evaluates the disciplines of one interface by their counters.
-func judgeQueue(tallies []kernel.Tally, device string) probe.Result {
+func judgeQueue(tallies []tally.Tally, device string) probe.Result {
 	r := probe.Found(probe.OK, "no queueing discipline limits %s", device).With(probe.FactInterface, device)
 	for _, t := range tallies {
 		of := strings.Fields(t.Of) // eth0 htb 1:0
-		if t.Table != kernel.TallyQueue || len(of) < 2 || of[0] != device || !slices.Contains(limiting, of[1]) {
+		if t.Table != tally.Queue || len(of) < 2 || of[0] != device || !slices.Contains(limiting, of[1]) {
 			continue
 		}
 		if dropped, seen := r.Facts[factDropped].(int); seen && dropped >= int(t.N) {

@@ -22,7 +22,7 @@ func TestHangingProcess(t *testing.T) {
 	h := checktest.Node(t, files)
 	must.Do(t, syscall.Mkfifo(filepath.Join(h.Proc, "9/cmdline"), 0o600))
 	checktest.Want(t, checktest.Run(t, runnable(start.InitStall), h), "", probe.OK, "no init container")
-	checktest.Want(t, checktest.Run(t, runnable(bgp.BirdConfig), h), "", probe.Skip, "no BIRD")
+	checktest.Want(t, checktest.Run(t, runnable(bgp.BirdConfig), h), "", probe.Skip, "does not run BIRD")
 	if _, ok, err := node.CalicoProcess(h, "felix"); !ok || err != nil {
 		t.Error(ok, err)
 	}

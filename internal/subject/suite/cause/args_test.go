@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestArgs requires each recorded night to supply all values of its commands: a peer that is not a node has no name, and
-// an MTU that was not measured has no number. Old nights lack the namespace of a refused pod, which is allowed.
+// TestArgs requires each recorded night to supply all values of its commands: a peer that is not a node has no name,
+// and an MTU that was not measured has no number. Old nights lack the namespace of a refused pod, which is allowed.
 func TestArgs(t *testing.T) {
 	t.Parallel()
 	files := nightfile.All()

@@ -1,6 +1,7 @@
-package kernel
+package tally
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // linkColumns lists the interface counters that count sent or lost packets, by their position in struct
@@ -19,7 +21,7 @@ var linkColumns = map[int]string{0: "rx_packets", 1: "tx_packets", 4: "rx_errors
 
 // linkTallies reads the counters of all interfaces.
 func linkTallies() ([]Tally, error) {
-	list, err := undisturbed(func() ([][]byte, error) {
+	list, err := kernel.Undisturbed(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
@@ -38,14 +40,14 @@ func linkTallies() ([]Tally, error) {
 		for _, a := range attrs {
 			switch a.Attr.Type {
 			case unix.IFLA_IFNAME:
-				name = text(a.Value)
+				name = unix.ByteSliceToString(a.Value)
 			case unix.IFLA_STATS64:
 				stats = a.Value
 			}
 		}
 		for at, column := range linkColumns {
 			if len(stats) >= 8*at+8 {
-				out = append(out, Tally{TallyLink, name, column, binary.NativeEndian.Uint64(stats[8*at:])})
+				out = append(out, Tally{Link, name, column, binary.NativeEndian.Uint64(stats[8*at:])})
 			}
 		}
 	}
@@ -55,19 +57,27 @@ func linkTallies() ([]Tally, error) {
 // queueTallies reads the number of packets that queueing disciplines dropped. The clsact or ingress discipline counts
 // packets that a filter drops.
 func queueTallies() ([]Tally, error) {
-	list, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
+	list, err := kernel.Undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
 	if err != nil {
 		return nil, fmt.Errorf("the counters of queues: %w", err)
 	}
-	names := namesOf()
+	links, err := kernel.Links()
+	if err != nil {
+		return nil, fmt.Errorf("the counters of queues: %w", err)
+	}
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
 	var out []Tally
 	for _, q := range list {
 		a := q.Attrs()
 		if a.Statistics == nil || a.Statistics.Queue == nil {
 			continue
 		}
-		of := fmt.Sprintf("%s %s %s", names.name(a.LinkIndex), q.Type(), netlink.HandleStr(a.Handle))
-		out = append(out, Tally{TallyQueue, of, "drops", uint64(a.Statistics.Queue.Drops)})
+		name := cmp.Or(names[a.LinkIndex], fmt.Sprintf("if%d", a.LinkIndex))
+		of := fmt.Sprintf("%s %s %s", name, q.Type(), netlink.HandleStr(a.Handle))
+		out = append(out, Tally{Queue, of, "drops", uint64(a.Statistics.Queue.Drops)})
 	}
 	return out, nil
 }
@@ -86,7 +96,7 @@ func listenerTallies(most int) ([]Tally, error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, 56) // struct inet_diag_req_v2
 		request[0], request[1], request[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
-		binary.NativeEndian.PutUint32(request[4:], uint32(Listening))
+		binary.NativeEndian.PutUint32(request[4:], uint32(kernel.Listening))
 		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
 		req.AddRawData(request)
 		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
@@ -105,7 +115,7 @@ func listenerTallies(most int) ([]Tally, error) {
 			for _, attr := range attrs {
 				if attr.Attr.Type == diagMemory && len(out) < most && len(attr.Value) >= 4*memoryDropped+4 {
 					n := binary.NativeEndian.Uint32(attr.Value[4*memoryDropped:])
-					out = append(out, Tally{TallyListener, of, "drops", uint64(n)})
+					out = append(out, Tally{Listener, of, "drops", uint64(n)})
 				}
 			}
 			return len(out) < most

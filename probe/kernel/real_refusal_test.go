@@ -82,21 +82,3 @@ func TestRealRefusals(t *testing.T) {
 		t.Errorf("got\n%s", strings.Join(lines, "\n"))
 	}
 }
-
-// TestRealTallies checks for counters of every table that this kernel has.
-func TestRealTallies(t *testing.T) {
-	if !nstest.Enter(t, "ip link set lo up\ntc qdisc add dev lo root handle 1: pfifo") {
-		return
-	}
-	got := must.Get(Tallies(&probe.Host{Root: "/", Proc: "/proc"}))(t)
-	for _, want := range []Tally{{Table: TallySNMP, Name: "IpInDiscards"}, {Table: TallySNMP, Name: "Ip6InNoRoutes"},
-		{Table: TallyNetstat, Name: "TcpExtListenDrops"}, {Table: TallySoftnet, Name: "dropped"},
-		{Table: TallyConntrack, Name: "insert_failed"}, {Table: TallyXFRM, Name: "XfrmInNoPols"},
-		{Table: TallyLink, Of: "lo", Name: "rx_otherhost_dropped"}, {Table: TallyQueue, Of: "lo pfifo 1:0", Name: "drops"}} {
-		if !slices.ContainsFunc(got, func(o Tally) bool {
-			return o.Table == want.Table && o.Of == want.Of && o.Name == want.Name
-		}) {
-			t.Errorf("no %+v", want)
-		}
-	}
-}

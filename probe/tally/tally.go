@@ -1,4 +1,7 @@
-package kernel
+// Package tally reads the kernel's counters of a network namespace that show where packets are lost: those of the
+// protocols, interfaces, queues, sockets and connection tracking. All is the entry point. It does not judge a counter:
+// package drops compares two readings.
+package tally
 
 import (
 	"errors"
@@ -8,45 +11,46 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
 // Tally is one of the kernel's counters in a network namespace.
 type Tally struct {
-	Table string // its table: one of the Tally names
+	Table string // its table: one of the names below
 	Of    string // the interface, queue or socket to which it belongs, "" = the whole namespace
 	Name  string // the kernel's name: "IpInDiscards"
 	N     uint64
 }
 
-// The tables that contain tallies.
+// The tables that contain tallies, as Tally.Table names them.
 const (
-	TallySNMP      = "snmp"      // /proc/net/snmp and snmp6: the protocols
-	TallyNetstat   = "netstat"   // /proc/net/netstat: Linux's own counters of the protocols
-	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, for the whole machine
-	TallyConntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
-	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
-	TallyLink      = "link"      // interfaces
-	TallyQueue     = "queue"     // queueing disciplines, or hooks of filters (tc)
-	TallyListener  = "listener"  // listening TCP sockets
+	SNMP      = "snmp"      // /proc/net/snmp and snmp6: the protocols
+	Netstat   = "netstat"   // /proc/net/netstat: Linux's own counters of the protocols
+	Softnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, for the whole machine
+	Conntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
+	XFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
+	Link      = "link"      // interfaces
+	Queue     = "queue"     // queueing disciplines, or hooks of filters (tc)
+	Listener  = "listener"  // listening TCP sockets
 )
 
 // maxListeners is the maximum number of sockets to read, because an unprivileged pod can open any number of sockets.
 const maxListeners = 20_000
 
-// Tallies reads all tallies. If it cannot read some tables, it returns an error for them together with the other
+// All reads all tallies. If it cannot read some tables, it returns an error for them together with the other
 // tables. It skips tables that this kernel does not have.
-func Tallies(h *probe.Host) ([]Tally, error) {
+func All(h *probe.Host) ([]Tally, error) {
 	var out []Tally
 	var errs []error
 	for _, t := range []struct {
 		table, file string
 		parse       func(table, text string) ([]Tally, error)
 	}{
-		{TallySNMP, "net/snmp", byPairs}, {TallySNMP, "net/snmp6", byName}, {TallyNetstat, "net/netstat", byPairs},
-		{TallySoftnet, "net/softnet_stat", ofSoftnet}, {TallyConntrack, "net/stat/nf_conntrack", byCPU},
-		{TallyXFRM, "net/xfrm_stat", byName},
+		{SNMP, "net/snmp", byPairs}, {SNMP, "net/snmp6", byName}, {Netstat, "net/netstat", byPairs},
+		{Softnet, "net/softnet_stat", ofSoftnet}, {Conntrack, "net/stat/nf_conntrack", byCPU},
+		{XFRM, "net/xfrm_stat", byName},
 	} {
-		text, err := ReadProc(h, t.file)
+		text, err := kernel.ReadProc(h, t.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
