@@ -65,7 +65,7 @@ func (a *app) conditions() *cobra.Command {
 		Use: "conditions", Short: "Write each node's verdict to the node condition " + conditions.Type, Example: conditionsExample,
 		Long: `Judges nodes as 'run --all-nodes' does, but only through the API unless you set --via. It writes
 the condition ` + conditions.Type + ` of each Node: True if nothing is broken, False with the cause
-of a fault, Unknown if too few checks could run. It writes a condition when it changes. It also
+if something is, Unknown if too few checks could run. It writes a condition when it changes. It also
 rewrites an unchanged condition after 30 minutes, so that readers can recognize a stale one.
 
 Controllers can act on conditions. A node turns False or Unknown only if two rounds agree, at

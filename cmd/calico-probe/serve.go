@@ -88,7 +88,7 @@ a metric. 'serve' does not repair anything. See docs/alerts.md.`,
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "validate --config and exit")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the accepted bearer tokens, one per line; reloaded when it changes")
-	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that may only read reports and metrics; it may be created later")
+	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens for read-only access to reports and metrics; need not exist at the start")
 	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate from this CA; with --token-file, clients need a certificate and a token")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "the server's certificate; reloaded when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "the key of --tls-cert")

@@ -1,4 +1,4 @@
-// Package cause explains faults of container runtimes, and of pods that they fail to start.
+// Package cause explains failures of container runtimes, and pods that a runtime cannot start.
 //
 // In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix. Rules
 // is the entry point: one Markdown file per cause, with a match in Go if the file's data is not enough. The package

@@ -233,7 +233,7 @@ func (f follower) judgeUnsent(s followed, err error) probe.Result {
 		return r
 	}
 	to := rules[i].Sends
-	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is not an endpoint of the service (%s)",
+	r.Saw = fmt.Sprintf("%s leads to %s: this node has no route to it, and it is not an endpoint of the service (%s)",
 		s.to, to, ports(s.endpoints))
 	r.Status = s.severity()
 	return withRule(r.With(service.FactSentTo, to.String()), rules[i])

@@ -174,7 +174,7 @@ func TestRealDestinationIptables(t *testing.T) {
 			// The deleted pod was in this node's own block, which has a blackhole route.
 			checktest.Do(t, program+" -t nat -F CNI-DN-7a31",
 				program+" -t nat -A CNI-DN-7a31 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.1.5:8443")
-			checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.1.5:8443, to which this node has no route",
+			checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.1.5:8443: this node has no route to it",
 				"ip nat CNI-DN-7a31: tcp port 443 dnat to 10.244.1.5:8443")
 			checktest.Do(t, program+" -t nat -F CNI-HOSTPORT-DNAT")
 			checktest.Want(t, followServices(t), theAPI, probe.OK, "leads to 10.88.0.11:6443")
