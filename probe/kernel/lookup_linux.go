@@ -46,6 +46,8 @@ func (l *lookups) rules(table *nftables.Table, rule string) []string {
 		if err != nil || len(elements) > maxElements || set.Concatenation {
 			continue
 		}
+		// The kernel lists them in any order, and rules of two nodes are compared by their text.
+		slices.SortFunc(elements, func(a, b nftables.SetElement) int { return bytes.Compare(a.Key, b.Key) })
 		of := words[i-1] // "dport", "state" of "ct state", ...
 		if i+1 < len(words) && words[i+1] == toVerdicts {
 			return branches(words[:i], of, words[i+2:], set, elements)

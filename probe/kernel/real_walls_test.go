@@ -61,9 +61,9 @@ nft add rule ip mine c ip saddr @named drop
 		"legacy POSTROUTING": {"jump OTHER"},
 		"nft c": {"ct state established accept", "mark 0x7 iif eth+ drop", "icmp match drop",
 			"tcp dport 22,80-90,443 accept", "not saddr 10.0.0.0-10.255.255.255,192.168.1.1 drop",
-			"ct state established,related accept", "ct state established accept", "ct state invalid drop",
+			"ct state established,related accept", "ct state invalid drop", "ct state established accept",
 			"ct state new,untracked accept", "match ct accept",
-			"proto 6,17 dport 100-200 drop", "proto 6,17 dport 53 accept", "saddr @named drop"}}
+			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "saddr @named drop"}}
 	all := must.Get(Walls(&probe.Host{Proc: "/proc"}, func(string, string) bool { return true }))(t)
 	for _, w := range all {
 		name := "nft " + w.Name

@@ -46,7 +46,7 @@ var realFaults = []realFault{
 	{
 		name:  "bgp-dropped-one-way",
 		make:  `on node-a -- nft 'add table ip broken; add chain ip broken in { type filter hook input priority -10; }; add rule ip broken in ip saddr 10.88.0.12 tcp sport 179 drop; add rule ip broken in ip saddr 10.88.0.12 tcp dport 179 drop'; kubectl -n kube-system exec "$(calico .metadata.name)" -c calico-node -- birdcl -s /var/run/calico/bird.ctl restart Mesh_10_88_0_12`,
-		shows: `unready`, undo: `on node-a -- nft delete table ip broken`, want: "bgp-filtered",
+		shows: `unready`, undo: `on node-a -- nft delete table ip broken`, want: "input-closed",
 	},
 	{
 		name:  "felix-dataplane-hangs",

@@ -53,7 +53,7 @@ func TestTutorial(t *testing.T) {
 		if code != want {
 			t.Errorf("%s\nexit %d, want %d:\n%s", commands[i], code, want, answers[i])
 		}
-		if strings.HasSuffix(commands[i], "ndjson=bad.ndjson") && !strings.Contains(answers[i], "[bgp-filtered ") {
+		if strings.HasSuffix(commands[i], "ndjson=bad.ndjson") && !strings.Contains(answers[i], "[input-closed") {
 			t.Errorf("%s\ndoes not report dropped BGP packets:\n%s", commands[i], answers[i])
 		}
 	}

@@ -73,13 +73,13 @@ func sessionFaults() []fault {
 		},
 		{
 			Name: "bgp-port-dropped", About: "the session stays in Connect without an error; ping works",
-			Shows: shows{Cause: "bgp-filtered", Runbook: "bgp-not-established", Gate: true},
+			Shows: shows{Cause: "input-closed", Runbook: "bgp-not-established", Gate: true},
 			Inject: steps(unrouted, filtered(node, "prerouting", "tcp dport 179 drop"),
 				filtered(other, "prerouting", "tcp dport 179 drop"), restarted),
 		},
 		{
 			Name: "bgp-port-rejected", About: "the session reports 'Host is unreachable'; ping works",
-			Shows:  shows{Cause: "bgp-rejected"},
+			Shows:  shows{Cause: "input-closed"},
 			Inject: steps(unrouted, filtered(other, "input", "tcp dport 179 reject with icmp type host-prohibited"), filtered(node, "input", "tcp dport 179 reject with icmp type host-prohibited"), restarted),
 		},
 		{
