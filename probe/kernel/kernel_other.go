@@ -86,6 +86,3 @@ func Walls(*probe.Host, func(table, chain string) bool) ([]Wall, error) { return
 
 // Queues needs Linux.
 func Queues([]Link) ([]Queue, error) { return nil, errNotLinux }
-
-// OffloadsChecksums needs Linux.
-func OffloadsChecksums(string) (bool, error) { return false, errNotLinux }

@@ -17,6 +17,9 @@ import (
 // anonymous is the start of the name that the kernel gives a set written in a rule itself: "tcp dport { 22, 80 }".
 const anonymous = "@__"
 
+// unknownSet stands for elements that have no words here, like the name of a set.
+const unknownSet = "@?"
+
 // Limits of the sets in rules: sets that are read, and elements of one set.
 const (
 	maxAnonymous = 64
@@ -75,9 +78,13 @@ func branches(before []string, of string, after []string, set *nftables.Set, ele
 		}
 		key := elementsText(of, set, one)
 		if key == "" {
-			key = "match"
+			key = unknownSet
 		}
-		words := slices.Concat(before, []string{key, verdictText(e.Val)}, after)
+		verdict := verdictText(e.Val)
+		if verdict == "" {
+			verdict = toVerdicts
+		}
+		words := slices.Concat(before, []string{key, verdict}, after)
 		out = append(out, strings.Join(strings.Fields(strings.Join(words, " ")), " "))
 	}
 	return out
@@ -96,16 +103,19 @@ func boundaryAfter(elements []nftables.SetElement, key []byte) []nftables.SetEle
 
 // verdictText describes the verdict of a map's element, as the kernel encodes it.
 func verdictText(data []byte) string {
-	var v expr.Verdict
+	v, read := expr.Verdict{}, false
 	for _, a := range nftAttrs(data) {
 		switch a.kind {
 		case unix.NFTA_VERDICT_CODE:
 			if len(a.data) == 4 {
-				v.Kind = expr.VerdictKind(int32(binary.BigEndian.Uint32(a.data)))
+				v.Kind, read = expr.VerdictKind(int32(binary.BigEndian.Uint32(a.data))), true
 			}
 		case unix.NFTA_VERDICT_CHAIN:
 			v.Chain = text(a.data)
 		}
+	}
+	if !read { // the zero value would be a drop
+		return ""
 	}
 	return action(&v)
 }

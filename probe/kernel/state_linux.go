@@ -14,6 +14,7 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/xt"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -152,8 +153,10 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 func lookedUp(loaded string, e *expr.Lookup) string {
 	text := strings.TrimSpace(loaded + " @" + e.SetName)
 	switch {
-	case e.IsDestRegSet:
+	case e.IsDestRegSet && e.DestRegister == unix.NFT_REG_VERDICT:
 		return text + " " + toVerdicts
+	case e.IsDestRegSet: // to a value that a later expression uses
+		return text + " map"
 	case e.Invert:
 		return "not " + text
 	}

@@ -105,6 +105,9 @@ func (f flow) meets(rule string) (does, to string, is fits) {
 			does, to = word, arg
 			i++
 			continue
+		case word == "set" && (arg == "mark" || arg == "priority"), word == "rewrite": // changes the packet
+			i++
+			continue
 		case word == "ct" && arg == "state" && i+2 < len(words):
 			met = f.ofState(words[i+2])
 			i += 2

@@ -3,6 +3,7 @@ package ask
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -88,6 +89,10 @@ func (f flow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, ove
 				continue // the rule might not match, so the rules after it count
 			case accepted, over, does == "goto":
 				return accepted, true
+			}
+		default:
+			if strings.Contains(text, " vmap") { // it may drop the flow
+				return false, true
 			}
 		}
 	}

@@ -70,8 +70,7 @@ var ownTables = []string{"filter", "nat", "mangle", "raw", "security"}
 
 // arrivals returns the kinds of packets that this node's BIRD, tunnels and kubelet need.
 func arrivals(p *probe.Pass, links []kernel.Link) []arrival {
-	const kubelet = 10250
-	out := []arrival{{proto: "tcp", port: kubelet}}
+	out := []arrival{{proto: "tcp", port: node.PortKubelet}}
 	if set := p.Of(probe.KindBackend); len(set) > 0 && set[0].Name == "bird" {
 		out = append(out, arrival{proto: "tcp", port: cmp.Or(set[0].Port, node.BGPDefaultPort)})
 	}
@@ -118,7 +117,7 @@ func shutOut(a arrival, senders []sender, all []kernel.Wall) []probe.Result {
 		if rule == "" {
 			continue
 		}
-		key := chainText(w) + " " + rule
+		key := probe.OneLine(chainText(w) + " " + rule)
 		if nodes[key] == nil {
 			order, of[key] = append(order, key), w
 		}

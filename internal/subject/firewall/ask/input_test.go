@@ -46,6 +46,8 @@ func TestShutOut(t *testing.T) {
 		"as its elements":        {bgp, "ct state established accept; ct state invalid drop", "", true, "INPUT: policy drop"},
 		"a chain that is hidden": {bgp, "jump ELSEWHERE", "", true, ""},
 		"through goto":           {bgp, "goto OTHER; drop", "accept", false, ""},
+		"marked and accepted":    {bgp, "set mark accept; drop", "", false, ""},
+		"an unknown element":     {bgp, "iif @? accept; ct state @? accept; drop", "", false, ""},
 		"no rule":                {bgp, "", "", false, ""},
 	} {
 		split := func(s string) []string {

@@ -111,7 +111,7 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	if d == nil || d.VXLAN == nil {
 		return r
 	}
-	later, err := kernel.OffloadsChecksums(d.Name)
+	later, err := offloadsChecksums(d.Name)
 	if err != nil {
 		return r
 	}

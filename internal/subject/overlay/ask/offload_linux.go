@@ -1,4 +1,4 @@
-package kernel
+package ask
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OffloadsChecksums reports whether an interface leaves the checksums of its packets to another interface or to the
+// offloadsChecksums reports whether an interface leaves the checksums of its packets to another interface or to the
 // hardware. It does not need any privileges.
-func OffloadsChecksums(name string) (bool, error) {
+func offloadsChecksums(name string) (bool, error) {
 	var request struct { // struct ifreq
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer

@@ -1,4 +1,4 @@
-package kernel
+package ask
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 func TestOffloadsChecksums(t *testing.T) {
 	t.Parallel()
 	// The loopback never computes checksums: the kernel fixes that (loopback.c).
-	if on, err := OffloadsChecksums("lo"); err != nil || !on {
+	if on, err := offloadsChecksums("lo"); err != nil || !on {
 		t.Errorf("lo: %v %v", on, err)
 	}
-	if _, err := OffloadsChecksums("nothing0"); !errors.Is(err, unix.ENODEV) {
+	if _, err := offloadsChecksums("nothing0"); !errors.Is(err, unix.ENODEV) {
 		t.Errorf("nothing0: %v", err)
 	}
 }
