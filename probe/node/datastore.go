@@ -86,11 +86,13 @@ func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// Lasts reports whether a certificate has expired or will expire soon.
+// Lasts reports whether a certificate is not valid yet, has expired, or will expire soon.
 func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	left := c.NotAfter.Sub(now)
 	end := c.NotAfter.UTC().Format(time.RFC3339)
 	switch {
+	case now.Before(c.NotBefore):
+		return probe.Fail, "is not valid before " + c.NotBefore.UTC().Format(time.RFC3339)
 	case left < 0:
 		return probe.Fail, "expired on " + end
 	case left < min(certificateSoon, c.NotAfter.Sub(c.NotBefore)/10):

@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // KubeletGone holds the checks that fail because the kubelet does not run.
@@ -172,10 +173,12 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 
 // ShownElsewhere reports whether another check shows the log line's reason. That check's cause then explains more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
+	outdated := slices.Concat(f.With(kubelet.KubeletHealth.ID, probe.FactReason, node.CertificateExpired),
+		f.With(kubelet.KubeletHealth.ID, probe.FactReason, node.CertificateEarly))
 	seen := map[string][]diagnose.Finding{
 		logs.FaultSwapOn:       f.Failed(host.NodeSwap.ID),
-		logs.FaultCertificate:  f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
-		logs.FaultNoKubeconfig: f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.FaultCertificate:  outdated,
+		logs.FaultNoKubeconfig: outdated,
 		logs.FaultDiskFull:     f.Failed(host.NodeDisk.ID),
 		logs.FaultReadOnly:     f.Failed(host.NodeDisk.ID),
 		logs.FaultNoRuntime: slices.Concat(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.CRIHealth.ID),

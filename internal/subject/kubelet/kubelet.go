@@ -29,8 +29,5 @@ const TargetCertificate = "client certificate"
 // FactBound is the kubelet's listen address for the API server, if that is a loopback address.
 const FactBound probe.Fact = "bound"
 
-// CertificateExpired is the reason for a certificate that has expired.
-const CertificateExpired = "expired"
-
 // TargetState is the target of the result about the state files of the kubelet's CPU and memory managers.
 const TargetState = "saved state"

@@ -19,8 +19,12 @@ func Checks() []*probe.Check {
 // on-call could not rule it out.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", From: probe.FromNode,
-	Tags: []string{probe.TagNetwork, probe.TagService}, Access: []string{"host network", "proc"},
+	Tags:   []string{probe.TagNetwork, probe.TagService},
+	Access: []string{"host network", "proc", "etc/kubernetes", "var/lib/kube-proxy"},
 }
+
+// TargetProxyCertificate is the target of kubeproxy-health's result about kube-proxy's client certificate.
+const TargetProxyCertificate = "client certificate"
 
 // FactPublished is a fact of kubeproxy-health.
 const FactPublished probe.Fact = "services" // number of services in the kernel, by their virtual services or chains

@@ -8,10 +8,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // apiEndpointDead matches an endpoint of the Service kubernetes that does not answer while another endpoint does. It
@@ -25,7 +25,7 @@ func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 	})
 	for _, dead := range diagnose.Keep(direct, func(r diagnose.Finding) bool { return r.Status == probe.Fail }) {
 		if reason := diagnose.ReasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
-			reason == kubelet.CertificateExpired {
+			reason == node.CertificateExpired {
 			continue
 		}
 		at, host := dead.Facts.Str(probe.FactAddress), ""

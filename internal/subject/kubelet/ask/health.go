@@ -1,19 +1,11 @@
 package ask
 
 import (
-	"cmp"
 	"context"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/netip"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
@@ -49,7 +41,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 			p.Report(r.On("api"))
 		},
 		func() {
-			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {
+			if r, ok := node.ClientCertificate(p.Host, k.Access, time.Now()); ok {
 				p.Report(r.On(kubelet.TargetCertificate))
 			}
 		},
@@ -64,69 +56,6 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 			}
 		},
 	}, func(f func()) { f() })
-}
-
-// kubeletCertificate evaluates the certificate that the kubelet presents to the API server. It returns false if no
-// certificate is visible, because the kubelet may use a token.
-func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Result, bool) {
-	text, err := h.ReadFile(k.Access)
-	if err != nil {
-		return unreadable(err)
-	}
-	var kubeconfig struct {
-		Users []struct {
-			User struct {
-				File string `yaml:"client-certificate"`
-				Data string `yaml:"client-certificate-data"`
-			} `yaml:"user"`
-		} `yaml:"users"`
-	}
-	if err := yaml.Unmarshal(text, &kubeconfig); err != nil || len(kubeconfig.Users) == 0 {
-		return probe.Result{}, false
-	}
-	user := kubeconfig.Users[0].User
-	where := cmp.Or(user.File, k.Access)
-	text, err = base64.StdEncoding.DecodeString(user.Data)
-	if user.File != "" {
-		text, err = h.ReadFile(user.File)
-	}
-	if err != nil {
-		return unreadable(err)
-	}
-	c := leafIn(text)
-	if c == nil {
-		return probe.Result{}, false
-	}
-	status, until := node.Lasts(c, now)
-	r := probe.Found(status, "%s of %s %s", where, c.Subject.CommonName, until).
-		With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
-	if status == probe.Fail {
-		r = r.With(probe.FactReason, kubelet.CertificateExpired)
-	}
-	return r, true
-}
-
-// unreadable returns a result for a certificate file that cannot be read. It returns false if the file does not
-// exist, or if this probe cannot see it.
-func unreadable(err error) (probe.Result, bool) {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
-		return probe.Result{}, false
-	}
-	return probe.Failed(err), true
-}
-
-// leafIn returns the first certificate in a file, or nil if there is none. The file may also contain a key and a chain.
-func leafIn(text []byte) *x509.Certificate {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			c, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return nil
-			}
-			return c
-		}
-	}
-	return nil
 }
 
 // retractGuess turns a refused connection into unknown if the address is only the kubelet's default.

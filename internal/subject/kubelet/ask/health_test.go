@@ -96,19 +96,25 @@ func TestKubeletCertificate(t *testing.T) {
 	})
 	r := checktest.Want(t, checktest.Run(t, kubeletHealthCheck, h), "client certificate", probe.Fail,
 		file+" of system:node:worker-3 expired on ")
-	if r.Facts.Str(probe.FactReason) != kubelet.CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
+	if r.Facts.Str(probe.FactReason) != node.CertificateExpired || strings.Contains(fmt.Sprint(r), "PRIVATE") {
 		t.Errorf("%+v", r)
 	}
 	inside := "users: [{name: worker-3, user: {client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(both)) + "}}]\n"
-	k := node.Kubelet{Access: "/etc/kubernetes/kubelet.conf"}
-	r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), k,
+	const access = "/etc/kubernetes/kubelet.conf"
+	r, ok := node.ClientCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), access,
 		end.AddDate(0, -2, 0))
 	if !ok || r.Status != probe.OK || !strings.Contains(r.Saw, "kubelet.conf of system:node:worker-3 is valid until") {
 		t.Errorf("%v %+v", ok, r)
 	}
+	r, ok = node.ClientCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": inside}), access,
+		end.AddDate(-1, 0, -2))
+	if !ok || r.Status != probe.Fail || r.Facts.Str(probe.FactReason) != node.CertificateEarly ||
+		!strings.Contains(r.Saw, "is not valid before ") {
+		t.Errorf("%v %+v", ok, r)
+	}
 	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{",
 		"users: [{user: {client-certificate: /none}}]\n"} {
-		if r, ok := kubeletCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), k,
+		if r, ok := node.ClientCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), access,
 			end); ok {
 			t.Errorf("%q: %+v", config, r)
 		}

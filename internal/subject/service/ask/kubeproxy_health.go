@@ -33,6 +33,9 @@ const (
 )
 
 func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
+	if r, ok := proxyCertificate(p.Host, time.Now()); ok && r.Status != probe.OK {
+		p.Report(r.On(service.TargetProxyCertificate))
+	}
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()

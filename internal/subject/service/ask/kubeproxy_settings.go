@@ -1,16 +1,21 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/node"
 )
 
 // proxySettings holds kube-proxy's settings that change how it handles packets. Before v1.36, the fields in its
@@ -101,4 +106,28 @@ func poolsOf(p *probe.Pass) []netip.Prefix {
 		}
 	}
 	return out
+}
+
+// proxyCertificate evaluates the certificate that kube-proxy presents to the API server, if kube-proxy is a daemon of
+// the node. As a pod, kube-proxy uses a token. It returns false if no certificate is visible.
+func proxyCertificate(h *probe.Host, now time.Time) (probe.Result, bool) {
+	_, args, err := node.NodesDaemon(h, "kube-proxy")
+	if err != nil || len(args) == 0 {
+		return probe.Result{}, false
+	}
+	kubeconfig := node.FlagOf(args, "--kubeconfig")
+	if text, err := h.ReadFile(node.FlagOf(args, "--config")); err == nil {
+		var config struct {
+			ClientConnection struct {
+				Kubeconfig string `yaml:"kubeconfig"`
+			} `yaml:"clientConnection"`
+		}
+		if yaml.Unmarshal(text, &config) == nil { // --config takes precedence over the other flags
+			kubeconfig = cmp.Or(config.ClientConnection.Kubeconfig, kubeconfig)
+		}
+	}
+	if kubeconfig == "" {
+		return probe.Result{}, false
+	}
+	return node.ClientCertificate(h, kubeconfig, now)
 }
