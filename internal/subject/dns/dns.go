@@ -22,7 +22,7 @@ const FactOfService probe.Fact = "of_service"
 var DNSCluster = &probe.Check{
 	ID: probe.CheckDNSCluster, From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagDNS},
-	Access: []string{"host network", "var/lib/kubelet/config.yaml", probe.AccessPods},
+	Access: []string{"host network", "etc/resolv.conf", "var/lib/kubelet/config.yaml", probe.AccessPods},
 	Needs:  []string{probe.CheckNodeUplink, probe.CheckPodUplink}, Limit: 8 * time.Second,
 }
 
@@ -33,7 +33,12 @@ const (
 	FactGiven     probe.Fact = "given"      // list of the name servers that the kubelet configures in pods
 	FactOtherZone probe.Fact = "other_zone" // a name in another namespace that the same server resolves
 	FactUnserved  probe.Fact = "unserved"   // why the Service has no ready endpoint
+	FactLoopback  probe.Fact = "loopback"   // a loopback address among the name servers that CoreDNS gets from the kubelet
 )
+
+// TargetUpstream is the target of the result about the file from which the kubelet copies name servers into pods such
+// as CoreDNS (dnsPolicy Default).
+const TargetUpstream = "name servers for CoreDNS"
 
 // ReasonUnset is the reason if the kubelet configures no cluster DNS server in pods.
 const ReasonUnset = "unset"

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,6 +28,9 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Fail, "the kubelet's configuration names no clusterDNS: new pods get the node's own name servers").
 			On(probe.RoleGiven).With(probe.FactRole, probe.RoleGiven).With(probe.FactReason, dnsfacts.ReasonUnset))
 	}
+	if err == nil {
+		reportUpstream(p, cmp.Or(k.ResolvConf, hostResolvConf))
+	}
 	name := "kubernetes.default.svc." + domain + "."
 	node.Each(servers, func(t probe.Target) {
 		ask := func(network string) probe.Result {
@@ -51,6 +55,24 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				With(probe.FactRole, t.Name))
 		}
 	})
+}
+
+// reportUpstream reports a loopback address in the file from which the kubelet copies name servers into pods with
+// dnsPolicy Default, as CoreDNS has. Inside such a pod, that address is the pod itself. The file alone is no fault,
+// because a Corefile may name other servers.
+func reportUpstream(p *probe.Pass, file string) {
+	text, err := p.Host.ReadFile(file)
+	if err != nil || p.From != "" {
+		return
+	}
+	servers, _ := reach.ResolvConf(text)
+	for _, a := range servers {
+		if a.IsLoopback() {
+			p.Report(probe.Found(probe.Info, "the kubelet copies name server %s from %s into pods such as CoreDNS, where it is the pod itself",
+				a, probe.OneLine(file)).On(dnsfacts.TargetUpstream).With(dnsfacts.FactLoopback, a.String()).With(probe.FactFile, file))
+			return
+		}
+	}
 }
 
 // If an answer contains no address, withOtherZone adds that the same server resolves names in another namespace. In

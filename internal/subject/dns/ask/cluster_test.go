@@ -144,3 +144,34 @@ func TestDNSAsServed(t *testing.T) {
 		}
 	}
 }
+
+// TestUpstream checks that a loopback name server in the kubelet's file for CoreDNS is reported, and only such a one.
+func TestUpstream(t *testing.T) {
+	t.Parallel()
+	const stub, real = "nameserver 127.0.0.53\n", "nameserver 192.0.2.53\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		file  string // "" = no result
+	}{
+		"the default file": {map[string]string{"etc/resolv.conf": stub}, "/etc/resolv.conf"},
+		"the kubelet's file": {map[string]string{"etc/resolv.conf": real, "run/stub.conf": stub,
+			"var/lib/kubelet/config.yaml": "resolvConf: /run/stub.conf\n"}, "/run/stub.conf"},
+		"a real server": {map[string]string{"etc/resolv.conf": stub, "run/real.conf": real,
+			"var/lib/kubelet/config.yaml": "resolvConf: /run/real.conf\n"}, ""},
+		"no file": {map[string]string{}, ""},
+	} {
+		server := dnsAt(t, func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetReply(q) })
+		var found []probe.Result
+		for _, r := range checktest.Run(t, dnsClusterCheck, checktest.Node(t, c.files), server) {
+			if r.Target == dnsfacts.TargetUpstream {
+				found = append(found, r)
+			}
+		}
+		switch {
+		case c.file == "" && len(found) > 0:
+			t.Errorf("%s: %+v", name, found)
+		case c.file != "" && (len(found) != 1 || found[0].Facts.Str(probe.FactFile) != c.file || found[0].Status != probe.Info):
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
