@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -99,7 +100,7 @@ func settable(method string) bool {
 }
 
 // AllElsewhere returns registrations that differ from the InternalIP on all nodes, if their network does not work: no
-// session over it is up, and another node answers at its InternalIP.
+// session over it is up, and another node answers at its InternalIP. Without BGP, no node answers over it.
 func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
 		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
@@ -109,14 +110,18 @@ func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 }
 
 // Alive returns answered pings of nodes at an address other than their session's, if every session of the family is
-// down.
+// down. Without sessions, it uses Mute.
 func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
-	for _, s := range f.Of(bgp.BGPSession.ID) {
+	sessions := diagnose.Keep(f.Of(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
+		return diagnose.FamilyOf(r) == family && r.Facts.Str(bgp.FactPeer) != ""
+	})
+	if len(sessions) == 0 {
+		_, out = Mute(f, family)
+		return out
+	}
+	for _, s := range sessions {
 		peer := s.Facts.Str(bgp.FactPeer)
-		if diagnose.FamilyOf(s) != family || peer == "" {
-			continue
-		}
 		if !diagnose.IsBad(s.Status) {
 			return nil
 		}
@@ -127,6 +132,37 @@ func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 		})...)
 	}
 	return out
+}
+
+// Mute returns the failed pings of nodes that answer at another address of the family, and those answers. It returns
+// nothing if packets pass between the nodes' pods, or if a node answers at all of its addresses: its registered address
+// is one of them.
+func Mute(f diagnose.Findings, family int) (failed, answered []diagnose.Finding) {
+	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
+		if slices.ContainsFunc(f.Of(check), func(r diagnose.Finding) bool {
+			return r.Status == probe.OK && diagnose.FamilyOf(r) == family && diagnose.NodeOf(r) != "" &&
+				diagnose.NodeOf(r) != f.Node
+		}) {
+			return nil, nil
+		}
+	}
+	of := map[string][]diagnose.Finding{}
+	for _, r := range f.Of(link.NodePing.ID) {
+		if name := diagnose.NodeOf(r); name != "" && diagnose.FamilyOf(r) == family {
+			of[name] = append(of[name], r)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		no := diagnose.Keep(of[name], func(r diagnose.Finding) bool { return r.Status == probe.Fail })
+		yes := diagnose.Keep(of[name], func(r diagnose.Finding) bool { return r.Status == probe.OK })
+		switch {
+		case len(no) == 0 && len(yes) > 0:
+			return nil, nil
+		case len(yes) > 0:
+			failed, answered = append(failed, no...), append(answered, yes...)
+		}
+	}
+	return failed, answered
 }
 
 // WrongAddresses returns the registrations of a family, of this node and of others, that send sessions to a wrong

@@ -2,6 +2,7 @@ package cause
 
 import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -21,5 +22,12 @@ func togetherElsewhere(f diagnose.Findings, reg diagnose.Finding, c *diagnose.Ca
 		return
 	}
 	c.For = append(c.For, diagnose.Shows(alive[:1])...)
-	c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up there"
+	c.Says += "; all nodes are registered outside the network of their InternalIPs, and "
+	if len(f.Bad(bgp.BGPSession.ID)) > 0 {
+		c.Says += "no BGP session comes up there"
+		return
+	}
+	mute, _ := evidence.Mute(f, diagnose.FamilyOf(reg))
+	c.For = append(c.For, diagnose.Hints(mute)...)
+	c.Says += "no node answers there: " + mute[0].Target
 }
