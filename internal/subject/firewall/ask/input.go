@@ -23,7 +23,7 @@ const maxSenders = 200
 type arrival struct {
 	proto string
 	port  int
-	// Calico's rules in iptables accept these packets before later rules there see them.
+	// If Calico has rules in iptables, they accept these packets before later rules there see them.
 	accepted bool
 }
 
@@ -38,8 +38,10 @@ func (a arrival) String() string {
 // that certainly drops or rejects them, for each kind of packet. Rules whose conditions are not understood count as
 // accepting.
 func foreignInput(p *probe.Pass, links []kernel.Link) []probe.Result {
-	hosts := false // Calico may accept packets for a host endpoint before the other rules see them
+	hosts := false  // Calico may accept packets for a host endpoint before the other rules see them
+	beside := false // Calico writes its rules into iptables, not into tables of its own
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
+		beside = beside || slices.Contains(ownTables, table) && strings.HasPrefix(chain, "cali-INPUT")
 		hosts = hosts || strings.Contains(chain, "cali-fh-") || strings.Contains(chain, "cali-fhfw-")
 		return table != "nat" && node.ForeignChain(table, chain)
 	})
@@ -50,7 +52,7 @@ func foreignInput(p *probe.Pass, links []kernel.Link) []probe.Result {
 	var out []probe.Result
 	for _, a := range arrivals(p, links) {
 		out = append(out, shutOut(a, senders, slices.DeleteFunc(slices.Clone(all), func(w kernel.Wall) bool {
-			return ofIPTables(w) && (hosts || a.accepted)
+			return ofIPTables(w) && (hosts || a.accepted && beside)
 		}))...)
 	}
 	if len(out) == 0 {
