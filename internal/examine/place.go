@@ -211,13 +211,15 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	return Unplaced(f.Method, namespace, f.Err)
 }
 
-// ReportPlaced reports which access method worked, and why earlier ones failed. Those failures are warnings at most,
-// unless the node itself did not start a pod: then other pods do not start there either.
+// ReportPlaced reports which access method worked, and why earlier ones failed. If the node itself did not start a pod,
+// other pods may not start there either: that is a warning, or a fault for a reason that no pod can cause.
 func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	for _, f := range p.Failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
 		switch {
 		case ev.Result.Status != probe.Unknown:
+		case keepsPodsDown(f.Err):
+			ev.Result.Status = probe.Fail
 		case startsNothing(f.Err):
 			ev.Result.Status = probe.Warn
 		default:
@@ -255,6 +257,12 @@ func (r *Run) closing(name string, session *injector.Session) {
 func startsNothing(err error) bool {
 	pe, ok := errors.AsType[*injector.PlacementError](err)
 	return ok && (pe.Reason == facts.ReasonRuntime || pe.Reason == facts.ReasonKubelet)
+}
+
+// keepsPodsDown reports whether the kubelet gave a reason for this that no pod can cause.
+func keepsPodsDown(err error) bool {
+	pe, ok := errors.AsType[*injector.PlacementError](err)
+	return ok && pe.Sandbox != nil && pe.Sandbox.OfNode()
 }
 
 // notTried returns the result for an access method that was skipped.

@@ -31,7 +31,8 @@ func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 			func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })...)
 		out = append(out, diagnose.Keep(f.With(probe.CheckPlaced, facts.Starts, word),
 			func(r diagnose.Finding) bool {
-				return r.Status == probe.Unknown && r.Facts.Str(facts.Obstacle) != facts.ObstacleSilence
+				return (r.Status == probe.Unknown || r.Status == probe.Fail) && // Fail: another access method worked
+					r.Facts.Str(facts.Obstacle) != facts.ObstacleSilence
 			})...)
 	}
 	return out
