@@ -68,8 +68,10 @@ func reportUpstream(p *probe.Pass, file string) {
 	servers, _ := reach.ResolvConf(text)
 	for _, a := range servers {
 		if a.IsLoopback() {
-			p.Report(probe.Found(probe.Info, "the kubelet copies name server %s from %s into pods such as CoreDNS, where it is the pod itself",
-				a, probe.OneLine(file)).On(dnsfacts.TargetUpstream).With(dnsfacts.FactLoopback, a.String()).With(probe.FactFile, file))
+			p.Report(probe.Found(probe.Info,
+				"the kubelet copies name server %s from %s into pods such as CoreDNS, where it is the pod itself",
+				a, probe.OneLine(file)).On(dnsfacts.TargetUpstream).
+				With(dnsfacts.FactLoopback, a.String()).With(probe.FactFile, file))
 			return
 		}
 	}

@@ -170,7 +170,8 @@ func TestUpstream(t *testing.T) {
 		switch {
 		case c.file == "" && len(found) > 0:
 			t.Errorf("%s: %+v", name, found)
-		case c.file != "" && (len(found) != 1 || found[0].Facts.Str(probe.FactFile) != c.file || found[0].Status != probe.Info):
+		case c.file != "" && (len(found) != 1 || found[0].Facts.Str(probe.FactFile) != c.file ||
+			found[0].Status != probe.Info):
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

@@ -114,8 +114,8 @@ func TestKubeletCertificate(t *testing.T) {
 	}
 	for _, config := range []string{"users: [{name: a, user: {token: x}}]\n", "users: []\n", "{",
 		"users: [{user: {client-certificate: /none}}]\n"} {
-		if r, ok := node.ClientCertificate(checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config}), access,
-			end); ok {
+		h := checktest.Node(t, map[string]string{"etc/kubernetes/kubelet.conf": config})
+		if r, ok := node.ClientCertificate(h, access, end); ok {
 			t.Errorf("%q: %+v", config, r)
 		}
 	}

@@ -60,12 +60,14 @@ func TestProxyCertificate(t *testing.T) {
 		saw  string // "" = no result
 	}{
 		"by its configuration": {[]string{"--config=/etc/kubernetes/proxy.yaml"}, end.Add(time.Hour), "expired on "},
-		"by its flag":          {[]string{"--kubeconfig", "/etc/kubernetes/proxy.conf"}, end.Add(-31 * 24 * time.Hour), "is not valid before "},
+		"by its flag": {[]string{"--kubeconfig", "/etc/kubernetes/proxy.conf"}, end.Add(-31 * 24 * time.Hour),
+			"is not valid before "},
 		"valid":                {[]string{"--config=/etc/kubernetes/proxy.yaml"}, end.Add(-20 * 24 * time.Hour), "is valid until "},
 		"without a kubeconfig": {[]string{"--master=http://127.0.0.1"}, end, ""},
 	} {
-		files := map[string]string{"etc/kubernetes/proxy.yaml": config, "etc/kubernetes/proxy.conf": "users: [{user: {client-certificate-data: " +
-			base64.StdEncoding.EncodeToString(cert) + "}}]\n"}
+		files := map[string]string{"etc/kubernetes/proxy.yaml": config,
+			"etc/kubernetes/proxy.conf": "users: [{user: {client-certificate-data: " +
+				base64.StdEncoding.EncodeToString(cert) + "}}]\n"}
 		checktest.Process(files, 9, 1, "kube-proxy", 1, "", append([]string{"kube-proxy"}, c.args...)...)
 		r, ok := proxyCertificate(checktest.Node(t, files), c.at)
 		if ok != (c.saw != "") || !strings.Contains(r.Saw, c.saw) {
