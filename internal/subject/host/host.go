@@ -69,7 +69,7 @@ func Roomy(d Disk, name string, frozen bool) probe.Result {
 	if d.Total < 1e8 {
 		size = fmt.Sprintf("%.1f MB", float64(d.Total)/1e6)
 	}
-	saw := fmt.Sprintf("%.0f %% of %s free, %.0f %% of the inodes", d.Free, size, d.FreeInodes)
+	saw := fmt.Sprintf("%.0f %% of %s free, %.0f %% of the inodes free", d.Free, size, d.FreeInodes)
 	r := probe.Found(probe.OK, "%s", saw)
 	switch {
 	case frozen:
