@@ -167,8 +167,9 @@ const (
 
 // Targets of service-policies.
 const (
-	ServicesLocal    = "local"     // services that use only endpoints on the node in question
-	ServicesBySource = "by source" // services for which a policy allows only certain client pods
+	ServicesLocal    = "local"        // services that use only endpoints on the node in question
+	ServicesLacking  = "no local pod" // services that use only endpoints on the node, where they have none
+	ServicesBySource = "by source"    // services for which a policy allows only certain client pods
 )
 
 // NoBGPPeer is a value of probe.FactReason in results of bgp-peering. It means that no peer could

@@ -68,3 +68,40 @@ func TestServicePolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) { clustertest.WantFirst(t, got, c.status, c.saw) })
 	}
 }
+
+// TestServiceWithoutLocalPod expects a warning only if a pod of this node may be a client of a Service with
+// internalTrafficPolicy Local that has no ready pod here.
+func TestServiceWithoutLocalPod(t *testing.T) {
+	t.Parallel()
+	local := corev1.ServiceInternalTrafficPolicyLocal
+	svc := corev1.Service{}
+	svc.Namespace, svc.Name, svc.Spec.ClusterIP = "shop", "db", "10.96.1.1"
+	svc.Spec.Selector, svc.Spec.InternalTrafficPolicy = map[string]string{"app": "db"}, &local
+	pod := func(namespace, app string, ready corev1.ConditionStatus) corev1.Pod {
+		p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
+		p.Namespace, p.Name, p.Labels = namespace, app, map[string]string{"app": app}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pods  []corev1.Pod
+		lacks bool
+	}{
+		"a client alone":          {[]corev1.Pod{pod("shop", "web", "True")}, true},
+		"a pod that is not ready": {[]corev1.Pod{pod("shop", "db", "False"), pod("shop", "web", "True")}, true},
+		"near: a local pod":       {[]corev1.Pod{pod("shop", "web", "True"), pod("shop", "db", "True")}, false},
+		"near: no client":         {[]corev1.Pod{pod("bank", "web", "True")}, false},
+	} {
+		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
+		s.AllServices.Value, s.Placed.Pods.Value = []corev1.Service{svc}, c.pods
+		var warned []probe.Result
+		for _, r := range ask(t, s, facts.CheckServicePolicies) {
+			if r.Status == probe.Warn {
+				warned = append(warned, r)
+			}
+		}
+		if len(warned) > 0 != c.lacks || c.lacks && warned[0].Facts.Str(facts.Pod) != "shop/web" {
+			t.Errorf("%s: %+v", name, warned)
+		}
+	}
+}
