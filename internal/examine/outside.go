@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,9 +26,14 @@ type view struct {
 	node     *corev1.Node
 	compared []*probe.Check
 	wait     func() baseline
-	sameRole bool // both nodes are control plane nodes, or neither is
+	ownTried func() // to be called when the node's own probe runs, or could not be placed
+	sameRole bool   // both nodes are control plane nodes, or neither is
 	reported bool
 }
+
+// headStart is the longest time for which the view waits for the node's own probe. On a small machine, two pods that
+// start at the same time delay each other.
+const headStart = 3 * time.Second
 
 // look starts the view from outside. It returns nil if there is no other node that is ready and allowed.
 func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
@@ -48,7 +54,16 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError(limit))
 	var asking probe.Workers
 	var out baseline
-	asking.Go(func() { out = r.askSafely(ctx, client, snap, v.node, v.compared) })
+	tried := make(chan struct{})
+	v.ownTried = sync.OnceFunc(func() { close(tried) })
+	asking.Go(func() {
+		select {
+		case <-tried:
+		case <-time.After(headStart):
+		case <-ctx.Done():
+		}
+		out = r.askSafely(ctx, client, snap, v.node, v.compared)
+	})
 	v.wait = sync.OnceValue(func() baseline {
 		defer cancel()
 		asking.Wait()

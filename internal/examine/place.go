@@ -78,6 +78,9 @@ func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster
 		}
 	}
 	p, err := tries.Next(ctx)
+	if r.view != nil {
+		r.view.ownTried()
+	}
 	if p != nil || err != nil {
 		return p, err
 	}
