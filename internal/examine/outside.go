@@ -51,7 +51,6 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 		}
 	}
 	limit := r.baselineLimit()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError(limit))
 	var asking probe.Workers
 	var out baseline
 	tried := make(chan struct{})
@@ -62,10 +61,11 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 		case <-time.After(headStart):
 		case <-ctx.Done():
 		}
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError(limit))
+		defer cancel()
 		out = r.askSafely(ctx, client, snap, v.node, v.compared)
 	})
 	v.wait = sync.OnceValue(func() baseline {
-		defer cancel()
 		asking.Wait()
 		return out
 	})

@@ -17,7 +17,7 @@ import (
 // anonymous is the start of the name that the kernel gives a set written in a rule itself: "tcp dport { 22, 80 }".
 const anonymous = "@__"
 
-// unknownSet stands for elements that have no words here, like the name of a set.
+// unknownSet replaces elements that cannot be described. It looks like a named set, whose elements are not read.
 const unknownSet = "@?"
 
 // Limits of the sets in rules: sets that are read, and elements of one set.

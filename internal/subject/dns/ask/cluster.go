@@ -28,7 +28,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Fail, "the kubelet's configuration names no clusterDNS: new pods get the node's own name servers").
 			On(probe.RoleGiven).With(probe.FactRole, probe.RoleGiven).With(probe.FactReason, dnsfacts.ReasonUnset))
 	}
-	if err == nil {
+	if err == nil && k.PID != 0 { // k3s may give its kubelet another file, which is not visible
 		reportUpstream(p, cmp.Or(k.ResolvConf, hostResolvConf))
 	}
 	name := "kubernetes.default.svc." + domain + "."

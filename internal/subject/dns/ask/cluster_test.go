@@ -158,9 +158,13 @@ func TestUpstream(t *testing.T) {
 			"var/lib/kubelet/config.yaml": "resolvConf: /run/stub.conf\n"}, "/run/stub.conf"},
 		"a real server": {map[string]string{"etc/resolv.conf": stub, "run/real.conf": real,
 			"var/lib/kubelet/config.yaml": "resolvConf: /run/real.conf\n"}, ""},
-		"no file": {map[string]string{}, ""},
+		"no file":    {map[string]string{}, ""},
+		"no kubelet": {map[string]string{"etc/resolv.conf": stub}, ""},
 	} {
 		server := dnsAt(t, func(q *dns.Msg) *dns.Msg { return new(dns.Msg).SetReply(q) })
+		if name != "no kubelet" {
+			checktest.Process(c.files, 9, 1, "kubelet", 1, "", "kubelet")
+		}
 		var found []probe.Result
 		for _, r := range checktest.Run(t, dnsClusterCheck, checktest.Node(t, c.files), server) {
 			if r.Target == dnsfacts.TargetUpstream {

@@ -23,7 +23,8 @@ func usesLocal(svc *corev1.Service) bool {
 }
 
 // clientWithout returns a running pod of the node that may use a Service which has internalTrafficPolicy Local, but no
-// ready pod on this node: a pod of the same namespace that the Service does not select. It returns "" if there is none.
+// ready pod on this node: a pod of the same namespace that the Service does not select. Pods on the node's network,
+// such as those of DaemonSets in kube-system, hardly use such Services. It returns "" if there is none.
 func clientWithout(s *cluster.Snapshot, svc *corev1.Service) string {
 	inside := svc.Spec.InternalTrafficPolicy
 	if inside == nil || *inside != corev1.ServiceInternalTrafficPolicyLocal || s.Placed.Pods.Err != nil {
@@ -38,7 +39,7 @@ func clientWithout(s *cluster.Snapshot, svc *corev1.Service) string {
 			if cluster.PodReady(p) {
 				return ""
 			}
-		case client == "":
+		case client == "" && !p.Spec.HostNetwork:
 			client = cluster.NameOf(p)
 		}
 	}
@@ -64,8 +65,9 @@ func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 			local = append(local, name)
 		}
 		if client := clientWithout(s, svc); client != "" && len(lacking) < maxLacking {
-			lacking = append(lacking, probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local and no ready pod on this "+
-				"node: connections from this node's pods to it, such as from %s, are dropped", name, client).
+			lacking = append(lacking, probe.Found(probe.Warn,
+				"Service %s has internalTrafficPolicy Local and no ready pod on this node: connections from this node's "+
+					"pods to it, such as from %s, are dropped", name, client).
 				On(facts.ServicesLacking+" "+name).With(facts.Service, name).With(facts.Pod, client))
 		}
 		if policy := s.Policies.BySource(svc.Namespace, svc.Spec.Selector); policy != "" {

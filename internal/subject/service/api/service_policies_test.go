@@ -83,6 +83,8 @@ func TestServiceWithoutLocalPod(t *testing.T) {
 		p.Namespace, p.Name, p.Labels = namespace, app, map[string]string{"app": app}
 		return p
 	}
+	agent := pod("shop", "agent", "True")
+	agent.Spec.HostNetwork = true
 	for name, c := range map[string]struct {
 		pods  []corev1.Pod
 		lacks bool
@@ -90,6 +92,7 @@ func TestServiceWithoutLocalPod(t *testing.T) {
 		"a client alone":          {[]corev1.Pod{pod("shop", "web", "True")}, true},
 		"a pod that is not ready": {[]corev1.Pod{pod("shop", "db", "False"), pod("shop", "web", "True")}, true},
 		"near: a local pod":       {[]corev1.Pod{pod("shop", "web", "True"), pod("shop", "db", "True")}, false},
+		"near: an agent":          {[]corev1.Pod{agent}, false},
 		"near: no client":         {[]corev1.Pod{pod("bank", "web", "True")}, false},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
