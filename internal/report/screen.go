@@ -86,6 +86,7 @@ var details = []detail{
 	{says: 4, clues: 2, lines: 1, against: 1, commands: 2, touches: 2, notes: 1, causes: 1, explains: 1, open: 1,
 		followups: true},
 	{says: 4, clues: 2, lines: 1, against: 1, commands: 2, touches: 2, notes: 1, causes: 1, explains: 1, open: 1},
+	{says: 6, clues: 1, lines: 1, commands: 1, touches: 2, notes: 1, explains: 1, open: 1},
 	{says: 3, clues: 1, lines: 1, commands: 1, touches: 2, notes: 1, explains: 1, open: 1},
 }
 
@@ -95,10 +96,8 @@ var everything = detail{says: 100, clues: 100, lines: 100, against: 100, command
 
 func (s screen) text() string {
 	lines := s.lines(everything)
-	for i := 0; i < len(details) && !s.wide; i++ {
-		if lines = s.lines(details[i]); len(lines) <= maxLines {
-			break
-		}
+	for i := 0; i < len(details) && !s.wide && (i == 0 || len(lines) > maxLines); i++ {
+		lines = s.lines(details[i])
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
