@@ -40,6 +40,11 @@ func TestScreens(t *testing.T) {
 		if len(lines) > maxLines {
 			t.Errorf("%s: %d lines:\n%s", filepath.Base(name), len(lines), screen)
 		}
+		what := sentence(lines)
+		if room := longestSentence - len(what); len(what) > 0 && room > 0 && len(lines)+room <= maxLines &&
+			strings.HasSuffix(what[len(what)-1], "…") {
+			t.Errorf("%s: the first cause is shortened although it fits:\n%s", filepath.Base(name), screen)
+		}
 		for _, l := range lines {
 			if utf8.RuneCountInString(l) > 80 && len(strings.Fields(l)) > 1 && !isCommand.MatchString(l) {
 				t.Errorf("%s: %d columns: %s", filepath.Base(name), len(l), l)
@@ -58,6 +63,19 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s: the last line has no %s:\n%s", filepath.Base(name), says, screen)
 		}
 	}
+}
+
+// longestSentence is the maximum number of lines of a cause's sentence.
+const longestSentence = 6
+
+// sentence returns the lines of the first cause's sentence.
+func sentence(lines []string) []string {
+	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "  what ") })
+	if from < 0 {
+		return nil
+	}
+	n := slices.IndexFunc(lines[from+1:], func(l string) bool { return !strings.HasPrefix(l, strings.Repeat(" ", 14)) })
+	return lines[from : from+1+max(0, n)]
 }
 
 // isCommand matches a line with a command, which is never wrapped, or with a comment beside commands.
