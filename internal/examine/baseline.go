@@ -23,6 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -277,13 +278,17 @@ func (r *Run) askBaseline(
 		})
 	})
 	onNode := slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool { return !c.OnNode() })
-	session, err := r.placeOn(ctx, snap, node, onNode, max(baselineStart, r.opts.StartTimeout))
+	placing, placed := trace.Span(ctx, "put a probe on another node", "node", node.Name)
+	session, err := r.placeOn(placing, snap, node, onNode, max(baselineStart, r.opts.StartTimeout))
+	placed()
 	reading.Wait()
 	if err == nil {
-		defer r.closing(node.Name, session)
+		defer r.close(ctx, node.Name, session)
 		if unread == nil {
 			out.events = append(out.events, apiAbout(ctx, theirs, compared)...)
-			err = out.answers(ctx, session, r.planFor(theirs, snap, node, onNode))
+			asking, answered := trace.Span(ctx, "the other probe answers")
+			err = out.answers(asking, session, r.planFor(theirs, snap, node, onNode))
+			answered()
 		}
 	}
 	out.fail(orLate(ctx, err), session != nil, orLate(ctx, unread))

@@ -64,7 +64,7 @@ func (r *Run) proof(
 	if err != nil {
 		return say(probe.Found(probe.Unknown, "no probe could be put on %s, the other end: %s", peer.Name, apierror.Explain(err)))
 	}
-	defer r.closing(peer.Name, there)
+	defer r.close(ctx, peer.Name, there)
 	near, far := end{snap.Node, here}, end{peer, there}
 	for _, d := range [][2]end{{near, far}, {far, near}} {
 		got, err := r.direction(ctx, snap, d[0], d[1])

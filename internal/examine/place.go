@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/apierror"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	kubeletapi "github.com/calico-probe/calico-probe/internal/subject/kubelet/api"
+	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -248,11 +249,15 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// closing ends a session. It reports what could not be removed, under the given name.
-func (r *Run) closing(name string, session *injector.Session) {
-	if err := session.Close(); err != nil {
-		r.client.Note("%s: cleaning up: %v", name, err)
-	}
+// close starts to end a session. It reports what could not be removed, under the given name. Run.Wait waits for it.
+func (r *Run) close(ctx context.Context, name string, session *injector.Session) {
+	r.closing.Go(func() {
+		_, end := trace.Span(ctx, "clean up", "of", name)
+		defer end()
+		if err := probe.Recovered(session.Close); err != nil {
+			r.client.Note("%s: cleaning up: %v", name, err)
+		}
+	})
 }
 
 // startsNothing reports whether an access method failed because the node's kubelet or container runtime did not start a

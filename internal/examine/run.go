@@ -58,6 +58,7 @@ type Run struct {
 	among    map[string]bool // the only nodes that may serve as baseline; nil = all
 	view     *view           // the view from outside; nil = none
 	compared comparison      // the comparison with baseline nodes; nil = not started yet
+	closing  probe.Workers   // removes the objects of probes that have answered
 }
 
 // New completes and validates the options, and returns their Run.
@@ -98,7 +99,7 @@ func (r *Run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.WaitForOthers()
+	defer r.Wait()
 	if err := r.AskAPI(ctx, client, snap); err != nil {
 		return err
 	}
@@ -225,16 +226,12 @@ func (r *Run) AskBy(
 	}
 }
 
-// askProbe queries a running probe, and always removes the created objects. If the probe does not send an answer, the
-// error is a *SilentProbeError.
+// askProbe queries a running probe, and then starts to remove the created objects. If the probe does not send an
+// answer, the error is a *SilentProbeError.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
+	defer r.close(ctx, p.Method, p.Session)
 	asking, end := trace.Span(ctx, "the probe answers")
-	defer func() {
-		end()
-		_, end := trace.Span(ctx, "clean up")
-		defer end()
-		r.closing(p.Method, p.Session)
-	}()
+	defer end()
 	report := func() error { return r.ReportPlaced(p, snap) }
 	whole, err := r.AskPlans(asking, p.Method, snap, p.Session.Ask, report)
 	if errors.As(err, new(*SilentProbeError)) && (p.Last || ctx.Err() != nil) {
@@ -371,13 +368,14 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	return err
 }
 
-// WaitForOthers waits until all other nodes are done and cleaned up. Call it in a defer statement: then nothing is left
-// behind on these nodes even after a panic.
-func (r *Run) WaitForOthers() {
+// Wait waits until all other nodes are done, and all probes are removed. Call it in a defer statement: then nothing is
+// left behind even after a panic.
+func (r *Run) Wait() {
 	if r.view != nil {
 		r.view.wait()
 	}
 	if r.compared != nil {
 		r.compared()
 	}
+	r.closing.Wait()
 }

@@ -130,7 +130,7 @@ func (w *Wave) deepen(ctx context.Context, r *Run, n *corev1.Node, snap *cluster
 		fewPeersLost(r.Seen) || diagnose.Explain(r.Seen, r.suite).Settled() || w.deepened.Add(1) > maxDeepened {
 		return nil
 	}
-	defer r.WaitForOthers()
+	defer r.Wait()
 	for plan := r.followUp(injector.MethodPod, snap); plan != nil; plan = r.followUp(injector.MethodPod, snap) {
 		if err := w.followUp(ctx, r, n, *plan); err != nil {
 			return err

@@ -137,7 +137,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 		return err
 	}
 	record(s, round(run, snap, at))
-	defer run.WaitForOthers()
+	defer run.Wait()
 	if err := run.AskAPI(ctx, client, snap); err != nil {
 		return err
 	}
