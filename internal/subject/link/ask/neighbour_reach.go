@@ -222,13 +222,13 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 	for i, t := range targets {
 		addrs[i] = t.Addr
 	}
-	stats, err := icmp.Ping(ctx, addrs, icmp.Usual)
+	stats, err := icmp.Ping(ctx, addrs, icmp.Quick)
 	for i, t := range targets {
 		if err != nil {
 			note(t, probe.Failed(err))
 			continue
 		}
-		r := reach.Pinged(stats[i], icmp.Usual)
+		r := reach.Pinged(stats[i], icmp.Quick)
 		if r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == "" {
 			reason := "timeout"
 			if stats[i].Bounced != "" {
