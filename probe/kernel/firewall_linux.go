@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -150,32 +151,55 @@ func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses boo
 	return jumps, refuses, nil
 }
 
-// NFTSet returns the addresses in a named nftables set. It returns ErrNotExist if the set does not exist.
-func NFTSet(family int, table, name string) ([]Span, error) {
-	return steady(func() ([]Span, error) { return listSet(family, table, name) })
+const maxMembers = 100_000 // boundaries that NFTSet keeps
+
+// NFTSet returns the wanted addresses in a named nftables set, and the ranges with two wanted ends. A blocklist has up
+// to a million elements, so only the wanted ones are kept. It returns ErrNotExist if the set does not exist. family is
+// that of a Wall.
+func NFTSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, error) {
+	return steady(func() ([]Span, error) { return listSet(family, table, name, wanted) })
 }
 
-func listSet(family int, table, name string) ([]Span, error) {
-	f := nftables.TableFamilyIPv4
-	if family == 6 {
-		f = nftables.TableFamilyIPv6
-	}
-	var c nftables.Conn
-	set, err := c.GetSetByName(&nftables.Table{Name: table, Family: f}, name)
-	if err != nil {
-		return nil, fmt.Errorf("looking up the set %s: %w", name, firewallError(err))
-	}
-	elements, err := c.GetSetElements(set)
-	if err != nil {
-		return nil, fmt.Errorf("listing the set %s: %w", name, firewallError(err))
-	}
-	var keys []boundary
-	for _, e := range elements {
-		if a, ok := netip.AddrFromSlice(e.Key); ok {
-			keys = append(keys, boundary{a, e.IntervalEnd})
+func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, error) {
+	request := make([]byte, nl.SizeofNfgenmsg)
+	for number, known := range familyNames {
+		if known == family {
+			request[0] = byte(number)
 		}
 	}
-	return spans(keys, set.Interval), nil
+	request = append(request, nl.NewRtAttr(unix.NFTA_SET_ELEM_LIST_TABLE, nl.ZeroTerminated(table)).Serialize()...)
+	request = append(request, nl.NewRtAttr(unix.NFTA_SET_ELEM_LIST_SET, nl.ZeroTerminated(name)).Serialize()...)
+	var keys []boundary
+	intervals := false
+	err := nftList(unix.NFT_MSG_GETSETELEM, unix.NFT_MSG_NEWSETELEM, func(_ nftables.TableFamily, of []nftAttr) {
+		for _, list := range of {
+			for _, element := range nftAttrs(list.data) {
+				key := boundaryOf(nftAttrs(element.data))
+				if intervals = intervals || key.end; wanted(key.addr) && len(keys) < maxMembers {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}, request...)
+	if len(keys) == maxMembers {
+		err = cmp.Or(err, errManyRules)
+	}
+	return spans(keys, intervals), err
+}
+
+// boundaryOf parses a set's element. The address is invalid if the element is something else.
+func boundaryOf(element []nftAttr) (out boundary) {
+	for _, a := range element {
+		switch a.kind {
+		case unix.NFTA_SET_ELEM_FLAGS:
+			out.end = len(a.data) == 4 && binary.BigEndian.Uint32(a.data)&unix.NFT_SET_ELEM_INTERVAL_END != 0
+		case unix.NFTA_SET_ELEM_KEY:
+			for _, value := range nftAttrs(a.data) {
+				out.addr, _ = netip.AddrFromSlice(value.data)
+			}
+		}
+	}
+	return out
 }
 
 // IPSet returns the addresses in an ipset. It returns ErrNotExist if the ipset does not exist.

@@ -73,7 +73,7 @@ func (*NewConnections) SentTo(context.Context, Flow) (netip.AddrPort, error) {
 }
 
 // NFTSet needs Linux.
-func NFTSet(int, string, string) ([]Span, error) { return nil, errNotLinux }
+func NFTSet(_, _, _ string, _ func(netip.Addr) bool) ([]Span, error) { return nil, errNotLinux }
 
 // IPSet needs Linux.
 func IPSet(string) ([]Span, error) { return nil, errNotLinux }

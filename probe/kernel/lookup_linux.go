@@ -124,7 +124,7 @@ func verdictText(data []byte) string {
 func elementsText(of string, set *nftables.Set, elements []nftables.SetElement) string {
 	switch of {
 	case "saddr", "daddr":
-		return addressesText(set, elements)
+		return rangesText(set, elements, netip.AddrFromSlice, netip.Addr.String)
 	case "sport", "dport":
 		return portsOfSet(set, elements)
 	}
@@ -150,11 +150,6 @@ func elementsText(of string, set *nftables.Set, elements []nftables.SetElement) 
 		return list
 	}
 	return strings.Join(out, ",")
-}
-
-// addressesText lists the addresses and ranges of a set.
-func addressesText(set *nftables.Set, elements []nftables.SetElement) string {
-	return rangesText(set, elements, netip.AddrFromSlice, netip.Addr.String)
 }
 
 // portsOfSet lists the ports and ranges of a set.

@@ -54,10 +54,13 @@ func nftRefusals() ([]Refusal, error) {
 	})
 }
 
-// nftList queries nftables for all objects of a kind, in every family.
-func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nftAttr)) error {
+// nftList queries nftables for all objects of a kind. of is one family, with attributes; without it, in every family.
+func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nftAttr), of ...byte) error {
+	if len(of) == 0 {
+		of = make([]byte, nl.SizeofNfgenmsg)
+	}
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_DUMP)
-	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
+	req.AddRawData(of)
 	n := 0
 	err := req.ExecuteIter(unix.NETLINK_NETFILTER, uint16(unix.NFNL_SUBSYS_NFTABLES<<8|answer), func(m []byte) bool {
 		if n++; n > maxRules || len(m) < nl.SizeofNfgenmsg {

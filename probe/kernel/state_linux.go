@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net"
 	"slices"
 	"strings"
 
@@ -169,7 +170,9 @@ const toVerdicts = "vmap"
 // metaNames are the properties of a packet whose comparisons can be described.
 var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
 	expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family", expr.MetaKeyMARK: "mark",
-	expr.MetaKeyLEN: "length"}
+	expr.MetaKeyLEN: "length", expr.MetaKeyIIF: "iif" + byIndex, expr.MetaKeyOIF: "oif" + byIndex}
+
+const byIndex = " index" // of an interface
 
 // setsMeta lists the packet properties that a rule sets.
 var setsMeta = map[expr.MetaKey]string{expr.MetaKeyMARK: "set mark", expr.MetaKeyPRIORITY: "set priority"}
@@ -231,11 +234,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	case loaded == "" || len(c.Data) == 0:
 		return "match"
 	case loaded == "ct state" && len(mask) == 4 && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == 0:
-		if c.Op == expr.CmpOpEq { // of none of these states
-			not = "not "
-		} else {
-			not = ""
-		}
+		not = map[bool]string{true: "not "}[c.Op == expr.CmpOpEq] // of none of these states
 		return not + stateText(binary.NativeEndian.Uint32(mask), nftStates)
 	case strings.HasPrefix(loaded, "ct"):
 		return "match ct"
@@ -243,6 +242,10 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		return ""
 	case loaded == "iif" || loaded == "oif":
 		return not + loaded + " " + deviceText(c.Data)
+	case strings.HasSuffix(loaded, byIndex) && len(c.Data) == 4:
+		if dev, err := net.InterfaceByIndex(int(binary.NativeEndian.Uint32(c.Data))); err == nil {
+			return not + strings.TrimSuffix(loaded, byIndex) + " " + dev.Name
+		}
 	case loaded == "mark" && len(c.Data) == 4:
 		all := uint32(math.MaxUint32)
 		if len(mask) == 4 {

@@ -59,7 +59,7 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 // hostSet reads a set from the places where Felix stores it. After a mode change, a stale copy may remain in the
 // other place, and the two copies look the same. A peer therefore counts as absent only if neither copy contains it.
 func hostSet(family int, name string) ([]kernel.Span, error) {
-	inNFT, err := kernel.NFTSet(family, "calico", name)
+	inNFT, err := kernel.NFTSet(map[int]string{4: "ip", 6: "ip6"}[family], "calico", name, netip.Addr.IsValid)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
