@@ -57,6 +57,12 @@ const (
 	FactSenders   probe.Fact = "senders"    // list of the nodes whose packets it drops
 )
 
+// Facts about a foreign rule that drops all packets of single addresses in Calico's IP pools.
+const (
+	FactBanned  probe.Fact = "banned"   // the first of these addresses
+	FactBanRule probe.Fact = "ban_rule" // the rule, with its table and chain
+)
+
 // Facts about a NAT rule that changes the source address of pods.
 const (
 	FactNATRule  probe.Fact = "nat_rule"  // the rule, with its chain

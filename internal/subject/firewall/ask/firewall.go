@@ -90,6 +90,9 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	for _, r := range foreignInput(p, all) {
 		p.Report(r)
 	}
+	if r, ok := bannedPods(p); ok {
+		p.Report(r.On(targetBanned))
+	}
 }
 
 // usesIPv6 reports whether pods on this node have, or may get, IPv6 addresses.
