@@ -53,11 +53,14 @@ type Sandbox struct {
 // EventSandbox is the reason in the kubelet's event about a pod for which the runtime did not create a sandbox.
 const EventSandbox = "FailedCreatePodSandBox"
 
+// longIDs matches the ID of a container or sandbox. crictl prints and accepts the first 13 of its 64 digits.
+var longIDs = lazy.New(`\b([0-9a-f]{13})[0-9a-f]{51}\b`)
+
 // SandboxFailed parses the message of an EventSandbox event about any pod.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	prefix := sandboxWords.FindString(text)
-	s := Sandbox{Starts: StartsSandbox, Message: text[len(prefix):]}
+	s := Sandbox{Starts: StartsSandbox, Message: longIDs.ReplaceAllString(text[len(prefix):], "$1")}
 	if m := pluginOf.FindStringSubmatch(s.Message); m != nil {
 		s.Plugin = cmp.Or(m[1], m[2])
 	}

@@ -1,6 +1,9 @@
 package facts
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestSandboxFailed has messages of kubelets, containerd 1.x and 2.x, CRI-O and runc.
 func TestSandboxFailed(t *testing.T) {
@@ -84,6 +87,20 @@ func TestSandboxFailed(t *testing.T) {
 		}
 		if want.Message = got.Message; got != want || got.Message == "" || len(got.Message) >= len(text) {
 			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+// TestLongIDs expects the IDs of sandboxes to be shortened, but no longer words.
+func TestLongIDs(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("3d5c73478ca5c245", 4)
+	for text, want := range map[string]string{
+		`failed to start sandbox "` + id + `": no such file`: `failed to start sandbox "3d5c73478ca5c": no such file`,
+		"image " + id + "aa is missing":                      "image " + id + "aa is missing",
+	} {
+		if got := SandboxFailed(text).Message; got != want {
+			t.Errorf("%s: %s", text, got)
 		}
 	}
 }
