@@ -1,7 +1,6 @@
 package cause
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -68,7 +67,7 @@ func firewallRejects(f diagnose.Findings) []diagnose.Case {
 	switch held := heldPods(f); {
 	case len(rejected) > 0:
 		c.For = append(diagnose.Suggests(rejected), diagnose.Hints(named)...)
-		c.Says = "{node} itself rejects its pods' packets: " + rejected[0].Saw
+		c.Says = "{node} itself rejects packets from or to pods: " + rejected[0].Saw
 	case len(held) > 0 && len(named) > 0:
 		c.For = append(diagnose.Hints(named), diagnose.Hints(held)...)
 		c.Says = "{node} reaches pods but its own pods do not, and a foreign rule may drop their packets"
@@ -76,7 +75,7 @@ func firewallRejects(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	if len(chains) > 0 {
-		c.Says += fmt.Sprintf("; %s has a rule that drops or rejects", strings.Join(chains[:min(len(chains), 3)], ", "))
+		c.Says += "; chains with a rule that drops or rejects: " + strings.Join(chains[:min(len(chains), 3)], ", ")
 	}
 	c.Covers = forwarded(f)
 	return []diagnose.Case{c}
