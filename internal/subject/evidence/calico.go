@@ -133,6 +133,13 @@ func Loads(fs []diagnose.Finding) []diagnose.Finding {
 	})
 }
 
+// Overloaded returns the findings of node-load about a node with far more tasks than CPUs.
+func Overloaded(f diagnose.Findings) []diagnose.Finding {
+	return diagnose.Keep(f.Bad(host.NodeLoad.ID), func(r diagnose.Finding) bool {
+		return r.Facts[host.FactOverloaded] == true
+	})
+}
+
 // OfDisks reports whether a load consists of tasks that wait for disks: CPU pressure is low, so a start gets its CPU
 // time.
 func OfDisks(r diagnose.Finding) bool {

@@ -114,6 +114,7 @@ var NodeLoad = &probe.Check{
 const (
 	FactLoad        probe.Fact = "load"         // of the last minute
 	FactCPUs        probe.Fact = "cpus"         // count
+	FactOverloaded  probe.Fact = "overloaded"   // whether the load per CPU is so high that processes mostly wait
 	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some tasks waited for a CPU
 
 	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep

@@ -77,16 +77,11 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	}
 	each := load.Load1 / float64(cpus)
 	r := probe.Found(probe.OK, "load %.2f on %d CPUs", load.Load1, cpus)
-	switch {
-	case each >= loadOverloaded:
-		r.Status = probe.Fail
-	case each >= loadSlow:
+	if each >= loadSlow { // a fault only if something else does not work
 		r.Status = probe.Warn
-	}
-	if r.Status != probe.OK {
 		r.Saw += fmt.Sprintf(", %.0f per CPU", each)
 	}
-	r = r.With(host.FactLoad, load.Load1).With(host.FactCPUs, cpus)
+	r = r.With(host.FactOverloaded, each >= loadOverloaded).With(host.FactLoad, load.Load1).With(host.FactCPUs, cpus)
 
 	if brief {
 		return pressures(proc, r)
@@ -158,7 +153,7 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 			waits[len(waits)-1] += fmt.Sprintf(", all tasks %.0f %%", psi.Full.Avg10)
 		}
 	}
-	if r.Status == probe.Warn || r.Status == probe.Fail {
+	if r.Status == probe.Warn {
 		r = r.Because(waits...)
 	}
 	return r

@@ -14,8 +14,13 @@ import (
 
 func TestNodeLoad(t *testing.T) {
 	t.Parallel()
-	for load, s := range map[string]probe.Status{"0.50": probe.OK, "7.90": probe.OK, "8.00": probe.Warn,
-		"20.00": probe.Fail, "61.32": probe.Fail} {
+	for load, want := range map[string]struct {
+		status     probe.Status
+		overloaded bool
+	}{
+		"0.50": {probe.OK, false}, "7.90": {probe.OK, false}, "8.00": {probe.Warn, false}, "19.90": {probe.Warn, false},
+		"20.00": {probe.Warn, true}, "61.32": {probe.Warn, true},
+	} {
 		t.Run(load, func(t *testing.T) {
 			t.Parallel()
 			h := checktest.Node(t, map[string]string{
@@ -23,7 +28,10 @@ func TestNodeLoad(t *testing.T) {
 				"proc/pressure/cpu": "some avg10=83.50 avg60=1.00 avg300=1.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 				"proc/pressure/io":  "some avg10=9.00 avg60=1.00 avg300=1.00 total=1\nfull avg10=7.50 avg60=1.00 avg300=1.00 total=1\n",
 			})
-			r := checktest.Want(t, checktest.Run(t, nodeLoadCheck, h), "", s, "load "+load+" on 2 CPUs")
+			r := checktest.Want(t, checktest.Run(t, nodeLoadCheck, h), "", want.status, "load "+load+" on 2 CPUs")
+			if r.Facts[host.FactOverloaded] != want.overloaded {
+				t.Errorf("overloaded %v", r.Facts)
+			}
 			if n, _ := r.Facts.Num(host.FactCPUPressure); n != 83.5 {
 				t.Errorf("pressure %v", r.Facts)
 			}

@@ -35,7 +35,7 @@ func kubeletFrozen(f diagnose.Findings) []diagnose.Case {
 		c.For = slices.Concat(diagnose.Proves(here.Silent), diagnose.Hints(over),
 			diagnose.Suggests(evidence.NotPlaced(f, facts.ReasonKubelet)))
 		c.Against = slices.Concat(diagnose.Suggests(diagnose.Good(f, facts.CheckNodeLease)),
-			diagnose.Hints(f.Failed(host.NodeLoad.ID)))
+			diagnose.Hints(evidence.Overloaded(f)))
 	case len(here.Ill) > 0:
 		c.Says = "the kubelet on {node} runs but reports that it is unhealthy: " + here.Ill[0].Saw
 		c.For = diagnose.Suggests(here.Ill)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
@@ -34,7 +33,7 @@ func packetsLost(f diagnose.Findings) []diagnose.Case {
 			Says: fmt.Sprintf("%.0f of %.0f pings from {node} to %s and its pods did not come back (%.0f %%): the path between the two nodes loses packets",
 				sent-received, sent, peer, 100*(sent-received)/max(sent, 1)),
 			Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(peer)},
-			For:  diagnose.Suggests(lost[peer]), Against: diagnose.Hints(f.Failed(host.NodeLoad.ID)),
+			For:  diagnose.Suggests(lost[peer]), Against: diagnose.Hints(evidence.Overloaded(f)),
 			Covers: evidence.PathFollows(f, 0, peer)})
 	}
 	return out

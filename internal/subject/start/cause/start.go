@@ -94,7 +94,7 @@ func startUnderLoad(f diagnose.Findings) []diagnose.Case {
 	}
 	c := diagnose.Case{Args: timeFor(f, 4*budgetOf(f)), Covers: evidence.CalicoDown}
 	weight := diagnose.Hint
-	if load[0].Status == probe.Fail {
+	if load[0].Facts[host.FactOverloaded] == true {
 		weight = diagnose.Strong
 	}
 	c.For = append(diagnose.Clues(weight, load), diagnose.Hints(short)...)
