@@ -50,16 +50,22 @@ func TestRealCulprits(t *testing.T) {
 // closedCulprits close node-a to node-b alone, by a table of another program. One node that says so makes a warning.
 func closedCulprits() []culprit {
 	var out []culprit
-	for name, c := range map[string]struct{ hook, rule, names string }{
-		"node-port-closed-to-others": {"prerouting", "ip saddr 10.88.0.12 tcp dport 30080 drop", "tcp dport 30080 drop"},
-		"pods-closed-to-others":      {"forward", "iifname eth0 ct state new drop", "ct state new drop"},
-		"kubelet-closed-to-others":   {"input", "ip saddr 10.88.0.12 tcp dport 10250 drop", "tcp dport 10250 drop"},
+	for name, c := range map[string]struct{ hook, rule, names, want string }{
+		"node-port-closed-to-others": {"prerouting", "ip saddr 10.88.0.12 tcp dport 30080 drop", "tcp dport 30080 drop",
+			"node-differs"},
+		"pods-closed-to-others": {"forward", "iifname eth0 ct state new drop", "ct state new drop", "node-differs"},
+		// The probe on node-a follows the packets of the other nodes to its kubelet.
+		"kubelet-closed-to-others": {"input", "ip saddr 10.88.0.12 tcp dport 10250 drop", "tcp dport 10250 drop", "input-closed"},
 	} {
+		table := "only on node-a: firewall inet agent in"
+		if c.want == "input-closed" {
+			table = "nftables inet agent in"
+		}
 		out = append(out, culprit{realFault: realFault{
-			name: name, want: "node-differs", undo: `on node-a -- nft delete table inet agent`,
+			name: name, want: c.want, undo: `on node-a -- nft delete table inet agent`,
 			make: `on node-a -- nft 'add table inet agent; add chain inet agent in { type filter hook ` + c.hook +
 				` priority -310; }; add rule inet agent in ` + c.rule + `'`,
-		}, chance: name == "pods-closed-to-others", names: []string{"only on node-a: firewall inet agent in", c.names}})
+		}, chance: name == "pods-closed-to-others", names: []string{table, c.names}})
 	}
 	return out
 }
@@ -175,7 +181,7 @@ sleep 30`,
 			make: `kubectl label node node-b network.example.com/calico=yes
 change '{"spec":{"template":{"spec":{"nodeSelector":{"network.example.com/calico":"yes"}}}}}'`,
 			undo: `back || true; kubectl label node node-b network.example.com/calico-`, want: "calico-pod-missing",
-		}, exit: 3, sure: true, names: []string{"nodeSelector wants network.example.com/calico=yes", "Label this node network.example.com/calico=yes"},
+		}, exit: 3, sure: true, names: []string{"nodeSelector requires network.example.com/calico=yes", "Add the label network.example.com/calico=yes"},
 	},
 }
 
