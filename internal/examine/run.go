@@ -371,11 +371,11 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 // Wait waits until all other nodes are done, and all probes are removed. Call it in a defer statement: then nothing is
 // left behind even after a panic.
 func (r *Run) Wait() {
+	defer r.closing.Wait()
 	if r.view != nil {
 		r.view.wait()
 	}
 	if r.compared != nil {
 		r.compared()
 	}
-	r.closing.Wait()
 }

@@ -54,13 +54,13 @@ type Sandbox struct {
 const EventSandbox = "FailedCreatePodSandBox"
 
 // longIDs matches the ID of a container or sandbox. crictl prints and accepts the first 13 of its 64 digits.
-var longIDs = lazy.New(`\b([0-9a-f]{13})[0-9a-f]{51}\b`)
+var longIDs = lazy.New(`(^|[^\w:/])([0-9a-f]{13})[0-9a-f]{51}\b`)
 
 // SandboxFailed parses the message of an EventSandbox event about any pod.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	prefix := sandboxWords.FindString(text)
-	s := Sandbox{Starts: StartsSandbox, Message: longIDs.ReplaceAllString(text[len(prefix):], "$1")}
+	s := Sandbox{Starts: StartsSandbox, Message: longIDs.ReplaceAllString(text[len(prefix):], "$1$2")}
 	if m := pluginOf.FindStringSubmatch(s.Message); m != nil {
 		s.Plugin = cmp.Or(m[1], m[2])
 	}

@@ -97,6 +97,7 @@ func TestLongIDs(t *testing.T) {
 	id := strings.Repeat("3d5c73478ca5c245", 4)
 	for text, want := range map[string]string{
 		`failed to start sandbox "` + id + `": no such file`: `failed to start sandbox "3d5c73478ca5c": no such file`,
+		"image pause@sha256:" + id + " is missing":           "image pause@sha256:" + id + " is missing",
 		"image " + id + "aa is missing":                      "image " + id + "aa is missing",
 	} {
 		if got := SandboxFailed(text).Message; got != want {

@@ -174,6 +174,9 @@ func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, 
 	err := nftList(unix.NFT_MSG_GETSETELEM, unix.NFT_MSG_NEWSETELEM, func(_ nftables.TableFamily, of []nftAttr) {
 		for _, list := range of {
 			for _, element := range nftAttrs(list.data) {
+				if list.kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+					break
+				}
 				key := boundaryOf(nftAttrs(element.data))
 				if intervals = intervals || key.end; wanted(key.addr) && len(keys) < maxMembers {
 					keys = append(keys, key)

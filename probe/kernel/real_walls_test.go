@@ -47,6 +47,7 @@ nft add rule ip mine c meta l4proto { tcp, udp } th dport vmap { 53 : accept, 10
 nft add rule ip mine c meta mark set tcp dport map { 22 : 1, 80 : 2 }
 nft add rule ip mine c iif lo accept
 nft add rule ip mine c oif != lo drop
+nft add rule ip mine c iif vmap { lo : accept }
 nft add set ip mine named { type ipv4_addr ; }
 nft add rule ip mine c ip saddr @named drop
 `) {
@@ -66,7 +67,8 @@ nft add rule ip mine c ip saddr @named drop
 			"tcp dport 22,80-90,443 accept", "not saddr 10.0.0.0-10.255.255.255,192.168.1.1 drop",
 			"ct state established,related accept", "ct state invalid drop", "ct state established accept",
 			"ct state new,untracked accept", "match ct accept",
-			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "tcp dport 22,80 map set mark", "iif lo accept", "not oif lo drop", "saddr @named drop"}}
+			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "tcp dport 22,80 map set mark", "iif lo accept", "not oif lo drop",
+			"iifindex @? accept", "saddr @named drop"}}
 	all := must.Get(Walls(&probe.Host{Proc: "/proc"}, func(string, string) bool { return true }))(t)
 	for _, w := range all {
 		name := "nft " + w.Name

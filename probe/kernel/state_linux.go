@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"net"
 	"slices"
 	"strings"
 
@@ -172,7 +171,7 @@ var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKey
 	expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family", expr.MetaKeyMARK: "mark",
 	expr.MetaKeyLEN: "length", expr.MetaKeyIIF: "iif" + byIndex, expr.MetaKeyOIF: "oif" + byIndex}
 
-const byIndex = " index" // of an interface
+const byIndex = "index" // of an interface
 
 // setsMeta lists the packet properties that a rule sets.
 var setsMeta = map[expr.MetaKey]string{expr.MetaKeyMARK: "set mark", expr.MetaKeyPRIORITY: "set priority"}
@@ -243,8 +242,8 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	case loaded == "iif" || loaded == "oif":
 		return not + loaded + " " + deviceText(c.Data)
 	case strings.HasSuffix(loaded, byIndex) && len(c.Data) == 4:
-		if dev, err := net.InterfaceByIndex(int(binary.NativeEndian.Uint32(c.Data))); err == nil {
-			return not + strings.TrimSuffix(loaded, byIndex) + " " + dev.Name
+		if dev, err := netlink.LinkByIndex(int(binary.NativeEndian.Uint32(c.Data))); err == nil {
+			return not + strings.TrimSuffix(loaded, byIndex) + " " + dev.Attrs().Name
 		}
 	case loaded == "mark" && len(c.Data) == 4:
 		all := uint32(math.MaxUint32)
@@ -346,6 +345,8 @@ func action(e expr.Any) string {
 			return legacyVerdict(e.Name, *info, nil, 0)
 		}
 		return strings.ToLower(e.Name)
+	case *expr.Range, *expr.Quota, *expr.Dynset: // conditions
+		return "match"
 	}
 	return ""
 }

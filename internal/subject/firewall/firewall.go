@@ -57,7 +57,7 @@ const (
 	FactSenders   probe.Fact = "senders"    // list of the nodes whose packets it drops
 )
 
-// Facts about a foreign rule that drops all packets of single addresses in Calico's IP pools.
+// Facts about a foreign rule that drops packets of single addresses in Calico's IP pools.
 const (
 	FactBanned  probe.Fact = "banned"   // the first of these addresses
 	FactBanRule probe.Fact = "ban_rule" // the rule, with its table and chain

@@ -1,7 +1,9 @@
 package ask
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,9 +17,9 @@ import (
 // targetBanned is the target of node-firewall's result about rules that drop the packets of single pods.
 const targetBanned = "single addresses"
 
-// bannedPods looks for a foreign rule that drops all packets from or to single addresses in Calico's IP pools. Programs
-// that ban addresses (CrowdSec, fail2ban) create such rules, and so did a policy engine that was removed. The pings of
-// the other checks do not cover every pod.
+// bannedPods looks for a foreign rule that drops packets from or to single addresses in Calico's IP pools, whatever
+// their protocol and interface. Programs that ban addresses, such as CrowdSec, create such rules. The pings of other
+// checks do not cover every pod. It returns the first of these rules.
 func bannedPods(p *probe.Pass) (probe.Result, bool) {
 	var pools []netip.Prefix
 	for _, t := range p.Of(probe.KindPool) {
@@ -25,12 +27,16 @@ func bannedPods(p *probe.Pass) (probe.Result, bool) {
 			pools = append(pools, pool)
 		}
 	}
+	if len(pools) == 0 {
+		return probe.Result{}, false
+	}
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
 		return table != "nat" && node.ForeignChain(table, chain)
 	})
-	if len(pools) == 0 || err != nil { // other results of this check report it
-		return probe.Result{}, false
+	if err != nil {
+		return node.Unseen(err), true
 	}
+	var unread error
 	for _, w := range reachedByAll(all) {
 		for _, rule := range w.Rules {
 			found := narrowed(rule)
@@ -40,19 +46,25 @@ func bannedPods(p *probe.Pass) (probe.Result, bool) {
 			banned, err := singled(w, found.list, pools)
 			switch {
 			case err != nil:
-				return node.Unseen(err), true
-			case len(banned) == 0:
-				continue
+				unread = err
+			case len(banned) > 0:
+				return ban(w, rule, banned), true
 			}
-			text := probe.OneLine(fmt.Sprintf("%s %s: %s", chainText(w), w.Name, rule))
-			r := probe.Found(probe.Warn, "a foreign rule drops all packets of %s, in Calico's pools: %s",
-				someOf(banned), text)
-			first, _, _ := strings.Cut(banned[0], "-")
-			return r.With(firewall.FactBanned, first).With(firewall.FactBanRule, text).
-				With(firewall.FactRuleTable, w.Table).With(firewall.FactRuleChain, w.Name), true
 		}
 	}
+	if unread != nil {
+		return node.Unseen(unread), true
+	}
 	return probe.Result{}, false
+}
+
+// ban returns the result about a rule that drops packets of some addresses.
+func ban(w kernel.Wall, rule string, banned []string) probe.Result {
+	text := probe.OneLine(fmt.Sprintf("%s %s: %s", chainText(w), w.Name, rule))
+	first, _, _ := strings.Cut(banned[0], "-")
+	return probe.Found(probe.Warn, "a foreign rule drops packets of %s, in Calico's pools: %s", someOf(banned), text).
+		With(firewall.FactBanned, first).With(firewall.FactBanRule, text).
+		With(firewall.FactRuleTable, w.Table).With(firewall.FactRuleChain, w.Name)
 }
 
 // someOf lists a few addresses.
@@ -71,9 +83,14 @@ func reachedByAll(all []kernel.Wall) []kernel.Wall {
 		for _, rule := range out[i].Rules {
 			found := narrowed(rule)
 			at := chainNamed(all, out[i], found.to)
-			again := func(w kernel.Wall) bool { return at >= 0 && w.Name == found.to && chainText(w) == chainText(all[at]) }
-			if at >= 0 && found.list == "" && !slices.ContainsFunc(out, again) {
-				out = append(out, all[at])
+			if at < 0 || found.list != "" {
+				continue
+			}
+			to := all[at]
+			if !slices.ContainsFunc(out, func(w kernel.Wall) bool {
+				return w.Name == to.Name && w.Table == to.Table && w.Family == to.Family && w.Legacy == to.Legacy
+			}) {
+				out = append(out, to)
 			}
 		}
 	}
@@ -100,8 +117,6 @@ func narrowed(rule string) narrowing {
 		case (word == "saddr" || word == "daddr") && out.list == "":
 			out.list = arg
 			i++
-		case word == "iif", word == "oif", word == "family":
-			i++
 		case word == "jump", word == "goto":
 			out.does, out.to = word, arg
 			return out
@@ -115,8 +130,8 @@ func narrowed(rule string) narrowing {
 	return narrowing{}
 }
 
-// singled returns the single addresses and ranges in a rule's list that are inside one of the pools. A whole pool is no
-// ban of single pods.
+// singled returns the addresses and ranges in a rule's list that are inside one of the pools. A whole pool is no ban of
+// single pods.
 func singled(w kernel.Wall, list string, pools []netip.Prefix) ([]string, error) {
 	poolOf := func(a netip.Addr) int {
 		return slices.IndexFunc(pools, func(pool netip.Prefix) bool { return pool.Contains(a) })
@@ -125,7 +140,8 @@ func singled(w kernel.Wall, list string, pools []netip.Prefix) ([]string, error)
 	var ranges []kernel.Span
 	if name, isSet := strings.CutPrefix(list, "@"); isSet {
 		var err error
-		if ranges, err = kernel.NFTSet(w.Family, w.Table, name, inside); err != nil {
+		ranges, err = kernel.NFTSet(w.Family, w.Table, name, inside)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // elements without words here, or a set that is gone
 			return nil, fmt.Errorf("table %s: %w", w.Table, err)
 		}
 	} else {

@@ -15,12 +15,13 @@ func TestBanned(t *testing.T) {
 	pools := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
 	for name, c := range map[string]struct{ hooked, other, want string }{
 		"a ban":              {"saddr 10.244.1.2 drop", "", "10.244.1.2"},
-		"counted":            {"iif eth0 daddr 10.244.1.2,10.244.1.9 counter reject", "", "10.244.1.2 10.244.1.9"},
+		"counted":            {"daddr 10.244.1.2,10.244.1.9 counter reject", "", "10.244.1.2 10.244.1.9"},
 		"a range":            {"saddr 10.244.1.2-10.244.1.5 drop", "", "10.244.1.2-10.244.1.5"},
 		"in a chain":         {"jump OTHER", "saddr 10.244.1.2 drop", "10.244.1.2"},
 		"twice":              {"jump OTHER; jump OTHER", "saddr 10.244.1.2 drop; jump OTHER", "10.244.1.2"},
 		"in a chain of ssh":  {"tcp dport 22 jump OTHER", "saddr 10.244.1.2 drop", ""},
 		"in an unused chain": {"", "saddr 10.244.1.2 drop", ""},
+		"by one interface":   {"iif eth1 saddr 10.244.1.2 drop; iif eth1 jump OTHER", "saddr 10.244.1.2 drop", ""},
 		"for one port":       {"saddr 10.244.1.2 tcp dport 22 drop", "", ""},
 		"all but one":        {"not saddr 10.244.1.2 drop", "", ""},
 		"from one to one":    {"saddr 10.244.1.2 daddr 10.244.1.3 drop", "", ""},

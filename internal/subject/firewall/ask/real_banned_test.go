@@ -34,7 +34,7 @@ nft add element ip bouncer ranges { 10.0.0.0/8 , 203.0.113.0/24 }
 	}
 	checktest.Do(t, "nft add element ip bouncer bans { 10.244.1.2 timeout 1h }")
 	checktest.Want(t, ask(), targetBanned, probe.Warn,
-		"drops all packets of 10.244.1.2, in Calico's pools: nftables ip bouncer c: saddr @bans drop")
+		"drops packets of 10.244.1.2, in Calico's pools: nftables ip bouncer c: saddr @bans drop")
 	checktest.Do(t, "nft delete element ip bouncer bans { 10.244.1.2 }", "nft delete element ip bouncer ranges { 10.0.0.0/8 }",
 		"nft add element ip bouncer ranges { 10.244.3.4-10.244.3.6 , 10.244.9.9 }")
 	checktest.Want(t, ask(), targetBanned, probe.Warn, "of 10.244.3.4-10.244.3.6, 10.244.9.9, in Calico's pools")
