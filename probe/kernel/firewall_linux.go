@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/span"
 )
 
 // firewallError translates errors from the kernel about its firewall. The process may lack a right, or this kernel
@@ -156,11 +157,11 @@ const maxMembers = 100_000 // boundaries that NFTSet keeps
 // NFTSet returns the wanted addresses in a named nftables set, and the ranges with two wanted ends. A blocklist has up
 // to a million elements, so only the wanted ones are kept. It returns ErrNotExist if the set does not exist. family is
 // that of a Wall.
-func NFTSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, error) {
-	return steady(func() ([]Span, error) { return listSet(family, table, name, wanted) })
+func NFTSet(family, table, name string, wanted func(netip.Addr) bool) ([]span.Span, error) {
+	return steady(func() ([]span.Span, error) { return listSet(family, table, name, wanted) })
 }
 
-func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, error) {
+func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]span.Span, error) {
 	request := make([]byte, nl.SizeofNfgenmsg)
 	for number, known := range familyNames {
 		if known == family {
@@ -169,7 +170,7 @@ func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, 
 	}
 	request = append(request, nl.NewRtAttr(unix.NFTA_SET_ELEM_LIST_TABLE, nl.ZeroTerminated(table)).Serialize()...)
 	request = append(request, nl.NewRtAttr(unix.NFTA_SET_ELEM_LIST_SET, nl.ZeroTerminated(name)).Serialize()...)
-	var keys []boundary
+	var keys []span.Boundary
 	intervals := false
 	err := nftList(unix.NFT_MSG_GETSETELEM, unix.NFT_MSG_NEWSETELEM, func(_ nftables.TableFamily, of []nftAttr) {
 		for _, list := range of {
@@ -178,7 +179,7 @@ func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, 
 					break
 				}
 				key := boundaryOf(nftAttrs(element.data))
-				if intervals = intervals || key.end; wanted(key.addr) && len(keys) < maxMembers {
+				if intervals = intervals || key.End; wanted(key.Addr) && len(keys) < maxMembers {
 					keys = append(keys, key)
 				}
 			}
@@ -187,18 +188,18 @@ func listSet(family, table, name string, wanted func(netip.Addr) bool) ([]Span, 
 	if len(keys) == maxMembers {
 		err = cmp.Or(err, errManyRules)
 	}
-	return spans(keys, intervals), err
+	return span.Join(keys, intervals), err
 }
 
 // boundaryOf parses a set's element. The address is invalid if the element is something else.
-func boundaryOf(element []nftAttr) (out boundary) {
+func boundaryOf(element []nftAttr) (out span.Boundary) {
 	for _, a := range element {
 		switch a.kind {
 		case unix.NFTA_SET_ELEM_FLAGS:
-			out.end = len(a.data) == 4 && binary.BigEndian.Uint32(a.data)&unix.NFT_SET_ELEM_INTERVAL_END != 0
+			out.End = len(a.data) == 4 && binary.BigEndian.Uint32(a.data)&unix.NFT_SET_ELEM_INTERVAL_END != 0
 		case unix.NFTA_SET_ELEM_KEY:
 			for _, value := range nftAttrs(a.data) {
-				out.addr, _ = netip.AddrFromSlice(value.data)
+				out.Addr, _ = netip.AddrFromSlice(value.data)
 			}
 		}
 	}
@@ -206,12 +207,12 @@ func boundaryOf(element []nftAttr) (out boundary) {
 }
 
 // IPSet returns the addresses in an ipset. It returns ErrNotExist if the ipset does not exist.
-func IPSet(name string) ([]Span, error) {
+func IPSet(name string) ([]span.Span, error) {
 	set, err := netlink.IpsetList(name)
 	if err != nil {
 		return nil, fmt.Errorf("listing the ipset %s: %w", name, firewallError(err))
 	}
-	var out []Span
+	var out []span.Span
 	for _, e := range set.Entries {
 		a, ok := netip.AddrFromSlice(e.IP)
 		if !ok {
@@ -223,7 +224,7 @@ func IPSet(name string) ([]Span, error) {
 			bits = int(e.CIDR)
 		}
 		if p, err := a.Prefix(bits); err == nil {
-			out = append(out, Span{p.Addr(), last(p)})
+			out = append(out, span.Span{p.Addr(), span.Last(p)})
 		}
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/span"
 )
 
 // errNotLinux is the error that every function returns on other systems.
@@ -73,10 +74,10 @@ func (*NewConnections) SentTo(context.Context, Flow) (netip.AddrPort, error) {
 }
 
 // NFTSet needs Linux.
-func NFTSet(_, _, _ string, _ func(netip.Addr) bool) ([]Span, error) { return nil, errNotLinux }
+func NFTSet(_, _, _ string, _ func(netip.Addr) bool) ([]span.Span, error) { return nil, errNotLinux }
 
 // IPSet needs Linux.
-func IPSet(string) ([]Span, error) { return nil, errNotLinux }
+func IPSet(string) ([]span.Span, error) { return nil, errNotLinux }
 
 // Refusals needs Linux.
 func Refusals(*probe.Host) ([]Refusal, error) { return nil, errNotLinux }

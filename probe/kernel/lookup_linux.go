@@ -12,6 +12,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/span"
 )
 
 // anonymous is the start of the name that the kernel gives a set written in a rule itself: "tcp dport { 22, 80 }".
@@ -165,7 +167,7 @@ func portsOfSet(set *nftables.Set, elements []nftables.SetElement) string {
 // rangesText lists the values and ranges of a set. The kernel lists the first value of a range, and the first after it.
 func rangesText(set *nftables.Set, elements []nftables.SetElement, parse func([]byte) (netip.Addr, bool),
 	show func(netip.Addr) string) string {
-	var keys []boundary
+	var keys []span.Boundary
 	for _, e := range elements {
 		a, ok := netip.Addr{}, len(e.Key) > 0
 		if ok {
@@ -174,10 +176,10 @@ func rangesText(set *nftables.Set, elements []nftables.SetElement, parse func([]
 		if !ok {
 			return ""
 		}
-		keys = append(keys, boundary{a, e.IntervalEnd})
+		keys = append(keys, span.Boundary{a, e.IntervalEnd})
 	}
 	var out []string
-	for _, s := range spans(keys, set.Interval) {
+	for _, s := range span.Join(keys, set.Interval) {
 		one := show(s.First)
 		if s.Last != s.First {
 			one += "-" + show(s.Last)

@@ -24,6 +24,7 @@ func TestRealWalls(t *testing.T) {
 -A OTHER -o eth0 ! -p tcp
 -A OTHER -p tcp -m multiport --dports 22,6443,30000:32767 -j ACCEPT
 -A OTHER -p tcp ! --dport 22 --syn -j RETURN
+-A OTHER -p tcp --dport 30000:32767 -j RETURN
 -A OTHER -p tcp --tcp-flags ALL NONE -j RETURN
 -A OTHER -m state --state ESTABLISHED,RELATED -j ACCEPT
 -A OTHER -m conntrack ! --ctstate INVALID,DNAT -j RETURN
@@ -48,6 +49,11 @@ nft add rule ip mine c meta mark set tcp dport map { 22 : 1, 80 : 2 }
 nft add rule ip mine c iif lo accept
 nft add rule ip mine c oif != lo drop
 nft add rule ip mine c iif vmap { lo : accept }
+nft add rule ip mine c tcp dport 1-1024 accept
+nft add rule ip mine c tcp dport != 30000-32767 drop
+nft add rule ip mine c ip saddr 10.0.0.5-10.0.0.9 drop
+nft add rule ip mine c tcp dport > 1024 drop
+nft add rule ip mine c tcp dport >= 1024 ip saddr 10.0.0.5 drop
 nft add set ip mine named { type ipv4_addr ; }
 nft add rule ip mine c ip saddr @named drop
 `) {
@@ -55,7 +61,8 @@ nft add rule ip mine c ip saddr @named drop
 	}
 	other := []string{"mark 0x4000/0x4000 return", "not saddr 10.244.0.0/16 daddr 10.244.0.0/24 return",
 		"not iif lo oif eth+ icmp ct state new return", "oif eth0 not tcp",
-		"tcp dport 22,6443,30000-32767 accept", "tcp not dport 22 syn return", "tcp match flags return",
+		"tcp dport 22,6443,30000-32767 accept", "tcp not dport 22 syn return", "tcp dport 30000-32767 return",
+		"tcp match flags return",
 		"ct state established,related accept", "not ct state invalid,dnat return",
 		"saddr 10.244.0.0/16 not daddr 224.0.0.0/4 masquerade"}
 	flags := strings.NewReplacer("tcp not dport 22 syn", "tcp match not dport 22", "match flags", "match")
@@ -68,7 +75,9 @@ nft add rule ip mine c ip saddr @named drop
 			"ct state established,related accept", "ct state invalid drop", "ct state established accept",
 			"ct state new,untracked accept", "match ct accept",
 			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "tcp dport 22,80 map set mark", "iif lo accept", "not oif lo drop",
-			"iifindex @? accept", "saddr @named drop"}}
+			"iifindex @? accept", "tcp dport 1-1024 accept",
+			"tcp not dport 30000-32767 drop", "saddr 10.0.0.5-10.0.0.9 drop", "tcp match drop", "tcp match saddr 10.0.0.5 drop",
+			"saddr @named drop"}}
 	all := must.Get(Walls(&probe.Host{Proc: "/proc"}, func(string, string) bool { return true }))(t)
 	for _, w := range all {
 		name := "nft " + w.Name

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -109,6 +110,7 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	var words []string
 	var loaded string // what the next comparison tests
 	bits, mask := -1, []byte(nil)
+	var least []byte // of a range whose end follows
 	for _, e := range r.Exprs {
 		switch e := e.(type) {
 		case *expr.Meta:
@@ -125,8 +127,14 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 			loaded, bits = field(e), -1
 		case *expr.Bitwise:
 			bits, mask = leadingBits(e.Mask), e.Mask
+		case *expr.Range:
+			words = append(words, rangeText(loaded, e.Op, e.FromData, e.ToData))
 		case *expr.Cmp:
-			words = append(words, compared(loaded, e, bits, mask))
+			if e.Op == expr.CmpOpGte && least == nil && loaded != "length" {
+				least = e.Data
+				continue
+			}
+			words, least = append(words, bounded(loaded, least, e, bits, mask)), nil
 			loaded, bits, mask = "", -1, nil
 		case *expr.Match:
 			comment, _ := e.Info.(*xt.Comment)
@@ -145,6 +153,9 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 		default:
 			words = append(words, action(e))
 		}
+	}
+	if least != nil { // without an end
+		words = append([]string{"match"}, words...)
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
 }
@@ -230,7 +241,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		not = "not "
 	}
 	switch {
-	case loaded == "" || len(c.Data) == 0:
+	case loaded == "" || len(c.Data) == 0 || cmpSigns[c.Op] != "" && c.Op != expr.CmpOpNeq && loaded != "length":
 		return "match"
 	case loaded == "ct state" && len(mask) == 4 && len(c.Data) == 4 && binary.NativeEndian.Uint32(c.Data) == 0:
 		not = map[bool]string{true: "not "}[c.Op == expr.CmpOpEq] // of none of these states
@@ -268,6 +279,31 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 		return not + loaded + " " + networkText(c.Data, bits)
 	}
 	return "match " + loaded
+}
+
+// bounded describes a comparison, which may be the end of a range from least.
+func bounded(loaded string, least []byte, c *expr.Cmp, bits int, mask []byte) string {
+	switch {
+	case least != nil && c.Op == expr.CmpOpLte:
+		return rangeText(loaded, expr.CmpOpEq, least, c.Data)
+	case least != nil: // without an end
+		return "match " + compared(loaded, c, bits, mask)
+	}
+	return compared(loaded, c, bits, mask)
+}
+
+// rangeText describes a range of ports or addresses, with both ends.
+func rangeText(loaded string, op expr.CmpOp, from, to []byte) string {
+	not := map[bool]string{true: "not "}[op == expr.CmpOpNeq]
+	first, ok := netip.AddrFromSlice(from)
+	last, too := netip.AddrFromSlice(to)
+	switch {
+	case (loaded == "sport" || loaded == "dport") && len(from) == 2 && len(to) == 2:
+		return not + portsText(loaded, binary.BigEndian.Uint16(from), binary.BigEndian.Uint16(to))
+	case (loaded == "saddr" || loaded == "daddr") && ok && too:
+		return not + loaded + " " + first.String() + "-" + last.String()
+	}
+	return "match"
 }
 
 // deviceText returns an interface name. A trailing + marks a prefix.
@@ -345,53 +381,8 @@ func action(e expr.Any) string {
 			return legacyVerdict(e.Name, *info, nil, 0)
 		}
 		return strings.ToLower(e.Name)
-	case *expr.Range, *expr.Quota, *expr.Dynset: // conditions
+	case *expr.Quota, *expr.Dynset: // conditions
 		return "match"
 	}
 	return ""
-}
-
-// Queues lists the queueing disciplines and programs on the wanted interfaces.
-func Queues(links []Link) ([]Queue, error) {
-	var out []Queue
-	for _, l := range links {
-		at, err := netlink.LinkByName(l.Name)
-		if err != nil {
-			continue // deleted in the meantime
-		}
-		one := Queue{Device: l.Name, XDP: at.Attrs().Xdp != nil && at.Attrs().Xdp.Attached}
-		kinds, err := Undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(at) })
-		if err != nil {
-			return nil, fmt.Errorf("listing queues of %s: %w", l.Name, err)
-		}
-		parents := map[uint32]string{netlink.HANDLE_MIN_INGRESS: "ingress", netlink.HANDLE_MIN_EGRESS: "egress",
-			netlink.MakeHandle(0xffff, 0): "ingress"}
-		for _, q := range kinds {
-			if !slices.Contains(one.Kinds, q.Type()) {
-				one.Kinds = append(one.Kinds, q.Type())
-			}
-			if handle := q.Attrs().Handle; q.Attrs().Parent == netlink.HANDLE_ROOT && handle != 0 {
-				parents[handle] = "root"
-			}
-		}
-		for parent, name := range parents {
-			filters, err := netlink.FilterList(at, parent)
-			if err != nil {
-				continue // it does not have this hook
-			}
-			for _, f := range filters {
-				text := name + " " + f.Type()
-				if bpf, ok := f.(*netlink.BpfFilter); ok {
-					text += " " + bpf.Name
-				}
-				if !slices.Contains(one.Filters, text) {
-					one.Filters = append(one.Filters, text)
-				}
-			}
-		}
-		slices.Sort(one.Kinds)
-		slices.Sort(one.Filters)
-		out = append(out, one)
-	}
-	return out, nil
 }

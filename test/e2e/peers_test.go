@@ -117,7 +117,7 @@ func TestClosedToOthers(t *testing.T) {
 			[]string{"-t", "filter", "-I", "INPUT", "-p", "tcp", "--dport", "10250", "-s", "10.88.0.11", "-j", "DROP"}},
 		"pods": {"pod default/workload-b", "daddr 10.244.0.0/16 drop",
 			[]string{"-t", "raw", "-I", "PREROUTING", "-s", "10.88.0.11", "-d", "10.244.0.0/16", "-j", "DROP"}},
-		"node ports": {"node-b 10.88.0.12:30080 from node-a (timeout)", "tcp saddr 10.88.0.11 drop",
+		"node ports": {"node-b 10.88.0.12:30080 from node-a (timeout)", "saddr 10.88.0.11 dport 30000-32767 drop",
 			[]string{"-t", "mangle", "-I", "PREROUTING", "-p", "tcp", "--dport", "30000:32767", "-s", "10.88.0.11",
 				"-j", "DROP"}},
 	} {

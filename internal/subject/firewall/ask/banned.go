@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/span"
 )
 
 // targetBanned is the target of node-firewall's result about rules that drop the packets of single pods.
@@ -137,7 +138,7 @@ func singled(w kernel.Wall, list string, pools []netip.Prefix) ([]string, error)
 		return slices.IndexFunc(pools, func(pool netip.Prefix) bool { return pool.Contains(a) })
 	}
 	inside := func(a netip.Addr) bool { return poolOf(a) >= 0 }
-	var ranges []kernel.Span
+	var ranges []span.Span
 	if name, isSet := strings.CutPrefix(list, "@"); isSet {
 		var err error
 		ranges, err = kernel.NFTSet(w.Family, w.Table, name, inside)
@@ -153,7 +154,7 @@ func singled(w kernel.Wall, list string, pools []netip.Prefix) ([]string, error)
 				to, worse = from, bad
 			}
 			if bad == nil && worse == nil {
-				ranges = append(ranges, kernel.Span{First: from, Last: to})
+				ranges = append(ranges, span.Span{First: from, Last: to})
 			}
 		}
 	}

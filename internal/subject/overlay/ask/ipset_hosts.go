@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/node"
+	"github.com/calico-probe/calico-probe/probe/span"
 )
 
 // ipSetHostsCheck binds overlay.IPSetHosts to the function that runs it.
@@ -58,7 +59,7 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 
 // hostSet reads a set from the places where Felix stores it. After a mode change, a stale copy may remain in the
 // other place, and the two copies look the same. A peer therefore counts as absent only if neither copy contains it.
-func hostSet(family int, name string) ([]kernel.Span, error) {
+func hostSet(family int, name string) ([]span.Span, error) {
 	inNFT, err := kernel.NFTSet(map[int]string{4: "ip", 6: "ip6"}[family], "calico", name, netip.Addr.IsValid)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -73,7 +74,7 @@ func hostSet(family int, name string) ([]kernel.Span, error) {
 	return append(inNFT, inSet...), nil
 }
 
-func judgeMembers(set string, others []probe.Target, members []kernel.Span) probe.Result {
+func judgeMembers(set string, others []probe.Target, members []span.Span) probe.Result {
 	total := 0
 	var absent []string
 	for _, t := range others {
@@ -83,7 +84,7 @@ func judgeMembers(set string, others []probe.Target, members []kernel.Span) prob
 		}
 		total++
 		if !slices.ContainsFunc(members,
-			func(s kernel.Span) bool { return s.First.Compare(outer) <= 0 && outer.Compare(s.Last) <= 0 }) {
+			func(s span.Span) bool { return s.First.Compare(outer) <= 0 && outer.Compare(s.Last) <= 0 }) {
 			absent = append(absent, fmt.Sprintf("%s %s", cmp.Or(t.Node, t.Name), outer))
 		}
 	}

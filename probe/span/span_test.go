@@ -1,4 +1,4 @@
-package kernel
+package span
 
 import (
 	"net/netip"
@@ -9,7 +9,7 @@ import (
 // TestSpans has the orders in which kernels list the boundaries of intervals.
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	b := func(a string, end bool) boundary { return boundary{netip.MustParseAddr(a), end} }
+	b := func(a string, end bool) Boundary { return Boundary{netip.MustParseAddr(a), end} }
 	text := func(all []Span) string {
 		var out []string
 		for _, s := range all {
@@ -17,7 +17,7 @@ func TestSpans(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	for want, keys := range map[string][]boundary{
+	for want, keys := range map[string][]Boundary{
 		"10.0.0.1-10.0.0.1 10.0.0.2-10.0.0.2": {b("10.0.0.3", true), b("10.0.0.2", false), b("10.0.0.2", true),
 			b("10.0.0.1", false), b("0.0.0.0", true)},
 		"10.1.0.0-10.1.0.255":       {b("10.1.0.0", false), b("10.1.1.0", true)},
@@ -25,11 +25,11 @@ func TestSpans(t *testing.T) {
 		"fd00::1-fd00::1":           {b("fd00::2", true), b("fd00::1", false)},
 		"":                          {b("0.0.0.0", true)},
 	} {
-		if got := text(spans(keys, true)); got != want {
+		if got := text(Join(keys, true)); got != want {
 			t.Errorf("%v: %s", keys, got)
 		}
 	}
-	if got := text(spans([]boundary{b("10.0.0.9", false), b("10.0.0.1", false)},
+	if got := text(Join([]Boundary{b("10.0.0.9", false), b("10.0.0.1", false)},
 		false)); got != "10.0.0.1-10.0.0.1 10.0.0.9-10.0.0.9" {
 		t.Error(got)
 	}
