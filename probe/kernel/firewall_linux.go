@@ -224,7 +224,7 @@ func IPSet(name string) ([]span.Span, error) {
 			bits = int(e.CIDR)
 		}
 		if p, err := a.Prefix(bits); err == nil {
-			out = append(out, span.Span{p.Addr(), span.Last(p)})
+			out = append(out, span.Span{First: p.Addr(), Last: span.Last(p)})
 		}
 	}
 	return out, nil

@@ -176,7 +176,7 @@ func rangesText(set *nftables.Set, elements []nftables.SetElement, parse func([]
 		if !ok {
 			return ""
 		}
-		keys = append(keys, span.Boundary{a, e.IntervalEnd})
+		keys = append(keys, span.Boundary{Addr: a, End: e.IntervalEnd})
 	}
 	var out []string
 	for _, s := range span.Join(keys, set.Interval) {
