@@ -74,7 +74,8 @@ nft add rule ip mine c ip saddr @named drop
 			"tcp dport 22,80-90,443 accept", "not saddr 10.0.0.0-10.255.255.255,192.168.1.1 drop",
 			"ct state established,related accept", "ct state invalid drop", "ct state established accept",
 			"ct state new,untracked accept", "match ct accept",
-			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "tcp dport 22,80 map set mark", "iif lo accept", "not oif lo drop",
+			"proto 6,17 dport 53 accept", "proto 6,17 dport 100-200 drop", "tcp dport 22,80 map set mark", "iif lo accept",
+			"not oif lo drop",
 			"iifindex @? accept", "tcp dport 1-1024 accept",
 			"tcp not dport 30000-32767 drop", "saddr 10.0.0.5-10.0.0.9 drop", "tcp match drop", "tcp match saddr 10.0.0.5 drop",
 			"saddr @named drop"}}

@@ -55,7 +55,8 @@ func closedCulprits() []culprit {
 			"node-differs"},
 		"pods-closed-to-others": {"forward", "iifname eth0 ct state new drop", "ct state new drop", "node-differs"},
 		// The probe on node-a follows the packets of the other nodes to its kubelet.
-		"kubelet-closed-to-others": {"input", "ip saddr 10.88.0.12 tcp dport 10250 drop", "tcp dport 10250 drop", "input-closed"},
+		"kubelet-closed-to-others": {"input", "ip saddr 10.88.0.12 tcp dport 10250 drop", "tcp dport 10250 drop",
+			"input-closed"},
 	} {
 		table := "only on node-a: firewall inet agent in"
 		if c.want == "input-closed" {
@@ -181,7 +182,8 @@ sleep 30`,
 			make: `kubectl label node node-b network.example.com/calico=yes
 change '{"spec":{"template":{"spec":{"nodeSelector":{"network.example.com/calico":"yes"}}}}}'`,
 			undo: `back || true; kubectl label node node-b network.example.com/calico-`, want: "calico-pod-missing",
-		}, exit: 3, sure: true, names: []string{"nodeSelector requires network.example.com/calico=yes", "Add the label network.example.com/calico=yes"},
+		}, exit: 3, sure: true, names: []string{"nodeSelector requires network.example.com/calico=yes",
+			"Add the label network.example.com/calico=yes"},
 	},
 }
 

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,7 +38,19 @@ func bannedPods(p *probe.Pass) (probe.Result, bool) {
 	if err != nil {
 		return node.Unseen(err), true
 	}
-	var unread error
+	w, rule, banned, err := firstBan(all, pools)
+	switch {
+	case len(banned) > 0:
+		return ban(w, rule, banned), true
+	case err != nil:
+		return node.Unseen(err), true
+	}
+	return probe.Result{}, false
+}
+
+// firstBan returns the first rule that drops packets of addresses in the pools, with its chain and these addresses. The
+// error is about a set that could not be read, which may hold others.
+func firstBan(all []kernel.Wall, pools []netip.Prefix) (in kernel.Wall, rule string, banned []string, unread error) {
 	for _, w := range reachedByAll(all) {
 		for _, rule := range w.Rules {
 			found := narrowed(rule)
@@ -45,36 +58,22 @@ func bannedPods(p *probe.Pass) (probe.Result, bool) {
 				continue
 			}
 			banned, err := singled(w, found.list, pools)
-			switch {
-			case err != nil:
-				unread = err
-			case len(banned) > 0:
-				return ban(w, rule, banned), true
+			if len(banned) > 0 {
+				return w, rule, banned, nil
 			}
+			unread = cmp.Or(unread, err)
 		}
 	}
-	if unread != nil {
-		return node.Unseen(unread), true
-	}
-	return probe.Result{}, false
+	return kernel.Wall{}, "", nil, unread
 }
 
 // ban returns the result about a rule that drops packets of some addresses.
 func ban(w kernel.Wall, rule string, banned []string) probe.Result {
 	text := probe.OneLine(fmt.Sprintf("%s %s: %s", chainText(w), w.Name, rule))
 	first, _, _ := strings.Cut(banned[0], "-")
-	return probe.Found(probe.Warn, "a foreign rule drops packets of %s, in Calico's pools: %s", someOf(banned), text).
+	return probe.Found(probe.Warn, "a foreign rule drops packets of %s, in Calico's pools: %s", someOf(banned, "addresses"), text).
 		With(firewall.FactBanned, first).With(firewall.FactBanRule, text).
 		With(firewall.FactRuleTable, w.Table).With(firewall.FactRuleChain, w.Name)
-}
-
-// someOf lists a few addresses.
-func someOf(addrs []string) string {
-	const most = 3
-	if len(addrs) > most {
-		return fmt.Sprintf("%s and %d more addresses", strings.Join(addrs[:most], ", "), len(addrs)-most)
-	}
-	return strings.Join(addrs, ", ")
 }
 
 // reachedByAll returns the chains that the kernel calls itself, and those to which rules without conditions jump.

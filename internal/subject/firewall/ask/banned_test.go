@@ -37,22 +37,9 @@ func TestBanned(t *testing.T) {
 		}
 		all := []kernel.Wall{{Family: "ip", Table: "t", Name: "c", Hook: "forward", Rules: rules(c.hooked)},
 			{Family: "ip", Table: "t", Name: "OTHER", Rules: rules(c.other)}}
-		var got []string
-		for _, w := range reachedByAll(all) {
-			for _, rule := range w.Rules {
-				found := narrowed(rule)
-				if found.does != "drop" && found.does != "reject" {
-					continue
-				}
-				banned, err := singled(w, found.list, pools)
-				if err != nil {
-					t.Error(err)
-				}
-				got = append(got, banned...)
-			}
-		}
-		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%s: %q, want %q", name, text, c.want)
+		_, _, banned, err := firstBan(all, pools)
+		if text := strings.Join(banned, " "); text != c.want || err != nil {
+			t.Errorf("%s: %q, want %q (%v)", name, text, c.want, err)
 		}
 	}
 }

@@ -147,14 +147,20 @@ func shutOut(a arrival, senders []sender, all []kernel.Wall) []probe.Result {
 
 // namesOf lists a few nodes, or says that all of several are meant.
 func namesOf(nodes []string, all int) string {
-	const most = 3
-	switch {
-	case len(nodes) == all && all > most:
+	if len(nodes) == all && all > maxNamed {
 		return fmt.Sprintf("each of %d nodes", all)
-	case len(nodes) > most:
-		return fmt.Sprintf("%s and %d more nodes", strings.Join(nodes[:most], ", "), len(nodes)-most)
 	}
-	return strings.Join(nodes, ", ")
+	return someOf(nodes, "nodes")
+}
+
+const maxNamed = 3 // of several nodes or addresses
+
+// someOf lists the first of some things.
+func someOf(all []string, things string) string {
+	if len(all) > maxNamed {
+		return fmt.Sprintf("%s and %d more %s", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed, things)
+	}
+	return strings.Join(all, ", ")
 }
 
 // shutBy returns the chain and the rule, or the policy, that certainly drop or reject a new packet to this node.
