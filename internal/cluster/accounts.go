@@ -7,13 +7,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/calico-probe/calico-probe/internal/cluster/roles"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // CalicoAccount is one of Calico's ServiceAccounts in the API.
 type CalicoAccount struct {
 	Of   string // its owner: one of the words for facts.AccountOf
-	Who  account
+	Who  roles.Account
 	Read Read[metav1.ObjectMeta]
 }
 
@@ -25,7 +26,7 @@ func accountsOf(s *Snapshot) []CalicoAccount {
 	var out []CalicoAccount
 	add := func(of, namespace, name string) {
 		if name != "" {
-			out = append(out, CalicoAccount{Of: of, Who: account{Namespace: namespace, Name: name}})
+			out = append(out, CalicoAccount{Of: of, Who: roles.Account{Namespace: namespace, Name: name}})
 		}
 	}
 	if s.Calico.Value != nil {

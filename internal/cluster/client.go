@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,7 +32,7 @@ type Client struct {
 	groups   []schema.GroupVersion // groups of Calico's resources, the preferred group first
 	CalicoIn []string              // trust calico-node only in these namespaces
 
-	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = list them each time
+	asked *asked // nil = query permissions each time
 
 	limit time.Duration // of the first try of Read and ReadAll
 	// Slow is called if the API server accepts a connection but does not answer. It gets the time waited and the time

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/calico-probe/calico-probe/internal/cluster/roles"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -237,7 +238,7 @@ func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error)
 	if err != nil {
 		return out, fmt.Errorf("listing CoreDNS' pods: %w", err)
 	}
-	var who account
+	var who roles.Account
 	out.Pods = list.Items
 	for i := range list.Items {
 		p := &list.Items[i]
@@ -249,7 +250,7 @@ func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error)
 			out.Ready++
 		}
 		if name := p.Spec.ServiceAccountName; who.Name == "" && name != "" {
-			who = account{Namespace: p.Namespace, Name: name}
+			who = roles.Account{Namespace: p.Namespace, Name: name}
 			out.Config.read(ctx, func(ctx context.Context) (Corefile, error) { return c.readCorefile(ctx, list.Items) })
 		}
 	}

@@ -26,6 +26,7 @@ type memo struct {
 	Internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
 	tunnels     func() []probe.Target                // the ends of tunnels on all nodes
 	blocks      func() []probe.Target
+	asked       asked
 }
 
 func newMemo(s *Survey) *memo {

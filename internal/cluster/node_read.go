@@ -18,29 +18,29 @@ import (
 // Read takes a snapshot of one node and its cluster. An error means that no useful data could be read: the API does not
 // answer, refuses to list nodes, or does not have the node (*UnknownNodeError).
 func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
-	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, nil) })
+	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, c.NewSurvey()) })
 	if slow, is := errors.AsType[*slowError](err); is {
 		slow.oneNode = true
 	}
 	return s, err
 }
 
-// Beside takes a snapshot of another node in the same cluster, without reading the cluster's data again.
+// Beside takes a snapshot of another node in the same cluster, without reading the cluster's data and the permissions
+// of its accounts again.
 func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	return c.read(ctx, node, s.asRead)
 }
 
-// read takes a snapshot of a node. If of is nil, it also reads the cluster.
+// read takes a snapshot of a node. If of is empty, it also reads the cluster.
 func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot, error) {
 	ctx, cancel := firstOf(whole)
 	defer cancel()
-	s, c := &Snapshot{}, c.once(whole)
+	s, c := &Snapshot{}, c.once(of)
 	var all probe.Workers
 	var nodes Read[[]corev1.Node]
-	if of == nil {
-		of = c.NewSurvey()
+	if of.Nodes == nil {
 		nodes.start(ctx, &all, c.readNodes)
 		c.readShared(ctx, of, &all)
 	}

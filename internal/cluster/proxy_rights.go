@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/calico-probe/calico-probe/internal/cluster/roles"
 )
 
 // proxyUser is the user of a kube-proxy without a ServiceAccount. The API server itself binds this user to
@@ -15,7 +17,7 @@ import (
 const proxyUser = "system:kube-proxy"
 
 // proxyAccount returns the account that the node's kube-proxy uses, and whether this is certain.
-func proxyAccount(running []corev1.Pod) (who account, sure bool) {
+func proxyAccount(running []corev1.Pod) (who roles.Account, sure bool) {
 	for i := range running {
 		p := &running[i]
 		owner := metav1.GetControllerOf(p)
@@ -23,10 +25,10 @@ func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 			continue
 		}
 		if name := p.Spec.ServiceAccountName; owner.Kind == "DaemonSet" && name != "" && name != "default" {
-			return account{Namespace: p.Namespace, Name: name}, true
+			return roles.Account{Namespace: p.Namespace, Name: name}, true
 		}
 	}
-	return account{Name: proxyUser}, false
+	return roles.Account{Name: proxyUser}, false
 }
 
 // proxyAccess holds kube-proxy's permissions.

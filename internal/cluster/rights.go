@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/calico-probe/calico-probe/internal/cluster/roles"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -150,7 +152,7 @@ func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	asks []authorizationv1.ResourceAttributes,
 ) (Rights, error) {
-	out, err := c.rightsOf(ctx, account{Namespace: s.Calico.Value.Namespace, Name: name}, asks)
+	out, err := c.rightsOf(ctx, roles.Account{Namespace: s.Calico.Value.Namespace, Name: name}, asks)
 	out.Account = s.Calico.Value.Namespace + ":" + name
 	return out, err
 }
@@ -163,13 +165,28 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	}
 }
 
+// asked caches the permissions of accounts for all snapshots of a Survey.
+type asked struct {
+	roles   roles.Reader
+	reviews sync.Map // permission -> whether granted
+}
+
+// once returns a client that queries each permission only once for all snapshots of a Survey.
+func (c *Client) once(of *Survey) *Client {
+	own := *c
+	own.asked = &of.Known().asked
+	return &own
+}
+
 // rightsOf queries which permissions an account has. If the user has no permission to query, it reads roles and
 // bindings.
-func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
-	out := Rights{Account: who.user(), Checked: len(asks)}
-	may, err := c.reviewed(ctx, who, asks)
+func (c *Client) rightsOf(ctx context.Context, who roles.Account, asks []authorizationv1.ResourceAttributes,
+) (Rights, error) {
+	out := Rights{Account: who.User(), Checked: len(asks)}
+	known := cmp.Or(c.asked, &asked{})
+	may, err := c.reviewed(ctx, known, who, asks)
 	if apierrors.IsForbidden(err) {
-		if granted, unread := c.granted(ctx, who, asks); unread == nil {
+		if granted, unread := known.roles.Granted(ctx, c.kube, who, asks); unread == nil {
 			may, err, out.ByRoles = granted, nil, true
 		}
 	}
@@ -179,17 +196,32 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 	return out, err
 }
 
-// reviewed queries an account's permissions from the API server.
-func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
+// permission is the question whether an account may make a request. ask contains no selectors.
+type permission struct {
+	who roles.Account
+	ask authorizationv1.ResourceAttributes
+}
+
+// reviewed queries an account's permissions from the API server, unless they are known.
+func (c *Client) reviewed(ctx context.Context, known *asked, who roles.Account,
+	asks []authorizationv1.ResourceAttributes,
+) ([]bool, error) {
 	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {
+		if may, is := known.reviews.Load(permission{who, ask}); is {
+			return may.(bool), nil
+		}
 		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
+				User: who.User(), Groups: who.Groups(), ResourceAttributes: &ask,
 			}}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer failed
-			err = fmt.Errorf("checking the permissions of %s: %s", who.user(), review.Status.EvaluationError)
+			err = fmt.Errorf("checking the permissions of %s: %s", who.User(), review.Status.EvaluationError)
 		}
-		return err == nil && review.Status.Allowed, err
+		if err != nil {
+			return false, err
+		}
+		known.reviews.Store(permission{who, ask}, review.Status.Allowed)
+		return review.Status.Allowed, nil
 	}))
 }
 

@@ -1,4 +1,5 @@
-package cluster
+// Package roles reads an account's permissions from roles and bindings.
+package roles
 
 import (
 	"context"
@@ -10,31 +11,41 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// granted reads an account's permissions from roles and bindings, for users without permission to create
-// subjectaccessreviews. It ignores authorizers other than RBAC.
-func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
-	all, err := c.allBindings(ctx)
+// Reader reads roles and bindings. It lists the ClusterRoleBindings only once: a cluster may have thousands. The zero
+// value is ready for use.
+type Reader struct {
+	mu       sync.Mutex
+	bindings *rbacv1.ClusterRoleBindingList // nil = not listed yet
+}
+
+// Granted reads whether an account has some permissions, for users without permission to create subjectaccessreviews.
+// It returns the answers in the same order, and ignores authorizers other than RBAC.
+func (r *Reader) Granted(ctx context.Context, kube kubernetes.Interface, who Account,
+	asks []authorizationv1.ResourceAttributes,
+) ([]bool, error) {
+	all, err := r.allBindings(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
 	own := &rbacv1.RoleBindingList{}
 	if who.Namespace != "" {
-		own, err = c.kube.RbacV1().RoleBindings(who.Namespace).List(ctx, cached)
+		own, err = kube.RbacV1().RoleBindings(who.Namespace).List(ctx, cached)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.Namespace, err)
 	}
 	var everywhere, within []rbacv1.PolicyRule
 	for _, b := range all {
-		if everywhere, err = c.addRules(ctx, everywhere, who, b.Subjects, b.RoleRef); err != nil {
+		if everywhere, err = addRules(ctx, kube, everywhere, who, b.Subjects, b.RoleRef); err != nil {
 			return nil, err
 		}
 	}
 	for _, b := range own.Items {
-		if within, err = c.addRules(ctx, within, who, b.Subjects, b.RoleRef); err != nil {
+		if within, err = addRules(ctx, kube, within, who, b.Subjects, b.RoleRef); err != nil {
 			return nil, err
 		}
 	}
@@ -49,23 +60,21 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 	return may, nil
 }
 
-// allBindings lists the ClusterRoleBindings. A cluster may have thousands.
-func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, error) {
-	if c.bindings != nil {
-		return c.bindings()
-	}
-	all, err := c.kube.RbacV1().ClusterRoleBindings().List(ctx, cached)
-	if err != nil {
-		return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
-	}
-	return all.Items, nil
-}
+// cached requests a list from the API server's cache.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
 
-// once returns a client that lists the ClusterRoleBindings only once for all accounts, within a time limit.
-func (c *Client) once(ctx context.Context) *Client {
-	own := *c
-	own.bindings = sync.OnceValues(func() ([]rbacv1.ClusterRoleBinding, error) { return c.allBindings(ctx) })
-	return &own
+// allBindings returns the ClusterRoleBindings.
+func (r *Reader) allBindings(ctx context.Context, kube kubernetes.Interface) ([]rbacv1.ClusterRoleBinding, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bindings == nil {
+		all, err := kube.RbacV1().ClusterRoleBindings().List(ctx, cached)
+		if err != nil {
+			return nil, fmt.Errorf("listing ClusterRoleBindings: %w", err)
+		}
+		r.bindings = all
+	}
+	return r.bindings.Items, nil
 }
 
 // ruleFor returns the rule that grants exactly one permission.
@@ -81,8 +90,8 @@ func ruleFor(ask authorizationv1.ResourceAttributes) rbacv1.PolicyRule {
 }
 
 // addRules adds the rules of a role that a binding grants to an account. If the role is missing, it adds nothing.
-func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who account, subjects []rbacv1.Subject,
-	role rbacv1.RoleRef,
+func addRules(ctx context.Context, kube kubernetes.Interface, to []rbacv1.PolicyRule, who Account,
+	subjects []rbacv1.Subject, role rbacv1.RoleRef,
 ) ([]rbacv1.PolicyRule, error) {
 	if !slices.ContainsFunc(subjects, who.is) {
 		return to, nil
@@ -91,12 +100,12 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	var err error
 	if role.Kind == "Role" {
 		var r *rbacv1.Role
-		if r, err = c.kube.RbacV1().Roles(who.Namespace).Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
+		if r, err = kube.RbacV1().Roles(who.Namespace).Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
 			rules = r.Rules
 		}
 	} else {
 		var r *rbacv1.ClusterRole
-		if r, err = c.kube.RbacV1().ClusterRoles().Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
+		if r, err = kube.RbacV1().ClusterRoles().Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
 			rules = r.Rules
 		}
 	}
@@ -106,19 +115,19 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	return append(to, rules...), nil
 }
 
-// account is a ServiceAccount or, if it has no namespace, a user.
-type account struct{ Namespace, Name string }
+// Account is a ServiceAccount or, if it has no namespace, a user.
+type Account struct{ Namespace, Name string }
 
-// user returns the account's user name in the API server.
-func (a account) user() string {
+// User returns the account's user name in the API server.
+func (a Account) User() string {
 	if a.Namespace == "" {
 		return a.Name
 	}
 	return "system:serviceaccount:" + a.Namespace + ":" + a.Name
 }
 
-// groups returns the account's groups in the API server.
-func (a account) groups() []string {
+// Groups returns the account's groups in the API server.
+func (a Account) Groups() []string {
 	if a.Namespace == "" {
 		return []string{"system:authenticated"}
 	}
@@ -126,12 +135,12 @@ func (a account) groups() []string {
 }
 
 // is reports whether a binding's subject is the account or one of the account's groups.
-func (a account) is(s rbacv1.Subject) bool {
+func (a Account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
 		return a.Namespace != "" && s.Namespace == a.Namespace && s.Name == a.Name
 	case rbacv1.UserKind:
-		return s.Name == a.user()
+		return s.Name == a.User()
 	}
-	return s.Kind == rbacv1.GroupKind && slices.Contains(a.groups(), s.Name)
+	return s.Kind == rbacv1.GroupKind && slices.Contains(a.Groups(), s.Name)
 }
