@@ -183,11 +183,14 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 // evidence.
 func (g group) provesNodeFault() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
 
-// isRefuted reports whether a pod of another namespace started on the node since shortly before the group's first pod
-// began to wait. The group's events then cannot describe the node: anyone with the right to create events can forge
-// them. The earlier time counts because a tenant can recreate a pod, which restarts its wait.
+// isRefuted reports whether a pod of another namespace started on the node since the group's first pod began to wait.
+// The group's events then cannot describe the node: anyone with the right to create events can forge them. Pods that
+// started in the last four minutes always count, because a tenant can recreate a pod, which restarts its wait.
 func (g group) isRefuted(s *cluster.Snapshot) bool {
-	since := g.pods[0].Since.Add(-cluster.Patience)
+	since := s.Now.Add(-2 * cluster.Patience)
+	if began := g.pods[0].Since; began.Before(since) {
+		since = began
+	}
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
 	return !g.isCorroborated(s) && slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
 		return p.Namespace != g.pods[0].Pod.Namespace && p.Status.StartTime != nil &&

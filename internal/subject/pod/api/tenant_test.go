@@ -141,7 +141,8 @@ func TestForgedEventRenewed(t *testing.T) {
 	}{
 		"just recreated":                     {25 * time.Second, time.Hour, probe.Warn},
 		"just recreated, another has begun":  {25 * time.Second, time.Minute, probe.Warn},
-		"recreated after another has begun":  {3 * time.Minute, 4 * time.Minute, probe.Warn},
+		"recreated after another has begun":  {3 * time.Minute, 210 * time.Second, probe.Warn},
+		"waiting for long after another":     {5 * time.Minute, 6 * time.Minute, probe.Fail},
 		"waiting, and nothing else has come": {3 * time.Minute, time.Hour, probe.Fail},
 	} {
 		t.Run(name, func(t *testing.T) {
