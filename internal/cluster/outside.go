@@ -86,13 +86,47 @@ func fitToCompare(n *corev1.Node) bool {
 
 // Addresses returns a node's InternalIPs and the addresses that Calico registered for it.
 func Addresses(n *corev1.Node) []netip.Addr {
-	out := InternalIPs(n)
+	return withRegistered(InternalIPs(n), n)
+}
+
+// withRegistered adds the addresses that Calico registered for a node.
+func withRegistered(out []netip.Addr, n *corev1.Node) []netip.Addr {
 	for _, t := range Self(n) {
 		if !slices.Contains(out, t.Addr) {
 			out = append(out, t.Addr)
 		}
 	}
 	return out
+}
+
+// usedIPs returns a node's InternalIPs without those of a second family that Calico does not use. Nothing in the
+// cluster connects to them, and a hardened node may have switched IPv6 off.
+func (s *Survey) usedIPs(n *corev1.Node) []netip.Addr {
+	all := InternalIPs(n)
+	if len(all) == 0 {
+		return nil
+	}
+	first := all[0].Is6()
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { return a.Is6() != first && !s.calicoUses(a.Is6()) })
+}
+
+// calicoUses reports whether Calico has a pool or has registered a node's address in a family, or whether the pools
+// are unknown.
+func (s *Survey) calicoUses(v6 bool) bool {
+	if s.Pools.Err != nil || len(s.Pools.Value) == 0 {
+		return true
+	}
+	for _, spec := range s.Pools.Value {
+		text, _ := spec["cidr"].(string)
+		if cidr, err := netip.ParsePrefix(text); err != nil || cidr.Addr().Is6() == v6 {
+			return true
+		}
+	}
+	key := AnnotationIPv4
+	if v6 {
+		key = AnnotationIPv6
+	}
+	return slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { _, has := registered(&n, key); return has })
 }
 
 // The ports to test from outside.
@@ -115,13 +149,13 @@ func kubeletFrom(n *corev1.Node) int {
 // if that differs, one of its workload pods and, for comparison, a third node's kubelet.
 func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
-	internal, own := InternalIPs(s.Node), Self(s.Node)
+	internal, own := s.usedIPs(s.Node), Self(s.Node)
 	var out []probe.Target
 	add := func(a netip.Addr, port int, attrs map[string]string) {
 		out = append(out, probe.Target{Kind: probe.KindOutside, Name: s.Node.Name, Node: s.Node.Name, Addr: a, Port: port,
 			Attrs: attrs})
 	}
-	for _, a := range Addresses(s.Node) {
+	for _, a := range withRegistered(internal, s.Node) {
 		add(a, 0, nil)
 		if slices.Contains(internal, a) {
 			add(a, portSSH, nil)
@@ -144,7 +178,7 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 		if third.Name == witness || !SameRole(third, s.Node) {
 			continue
 		}
-		for _, a := range InternalIPs(third) {
+		for _, a := range s.usedIPs(third) {
 			out = append(out, probe.Target{Kind: probe.KindOutside, Name: third.Name, Node: third.Name, Addr: a,
 				Port: kubeletFrom(third), Attrs: map[string]string{probe.AttrReference: "true"}})
 		}

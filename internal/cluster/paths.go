@@ -15,7 +15,7 @@ func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	var out []probe.Target
-	for _, a := range InternalIPs(n) {
+	for _, a := range s.usedIPs(n) {
 		at := probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: StateOf(n)}
 		kubelet := at
 		kubelet.Kind, kubelet.Port = probe.KindOutside, kubeletFrom(n)

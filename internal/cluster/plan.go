@@ -99,7 +99,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	targets = slices.Concat(targets, s.API.Value, s.configuredAPI(), s.Local.Value.logs, s.Etcd.Value, dnsTargets(s),
 		s.Typha.Value.Targets, s.Services.Value, sessions, blockTargets(s), PoolTargets(s), tunnelTargets(s))
 	for _, n := range peers(s, Sampled) {
-		internal := InternalIPs(&n)
+		internal := s.usedIPs(&n)
 		attrs := StateOf(&n)
 		for _, a := range internal {
 			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: attrs})

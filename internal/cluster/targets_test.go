@@ -494,3 +494,31 @@ func TestServiceOfTwoFamilies(t *testing.T) {
 		}
 	}
 }
+
+// TestUsedIPs requires that a node's address of a second family is tested only if Calico uses that family, or if it is
+// unknown whether Calico does.
+func TestUsedIPs(t *testing.T) {
+	t.Parallel()
+	both := node("a", "10.0.0.1", "10.0.0.1/24")
+	both.Status.Addresses = append(both.Status.Addresses,
+		corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::1"})
+	v6 := both.DeepCopy()
+	v6.Annotations[AnnotationIPv6] = "fd00::1/64"
+	pool := func(cidr string) Read[Specs] { return Read[Specs]{Value: Specs{"p": {"cidr": cidr}}} }
+	for name, c := range map[string]struct {
+		node  corev1.Node
+		pools Read[Specs]
+		want  int
+	}{
+		"IPv4 alone":        {both, pool("10.244.0.0/16"), 1},
+		"an IPv6 pool":      {both, pool("fd00:10::/64"), 2},
+		"an IPv6 address":   {*v6, pool("10.244.0.0/16"), 2},
+		"no pools":          {both, Read[Specs]{}, 2},
+		"the pools are not": {both, Read[Specs]{Err: errors.New("forbidden")}, 2},
+	} {
+		s := &Survey{Nodes: []corev1.Node{c.node}, resources: resources{Pools: c.pools}}
+		if got := s.usedIPs(&c.node); len(got) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
