@@ -18,17 +18,18 @@ type Flow struct {
 // it ended before it opened.
 var ErrNotTracked = errors.New("the kernel does not track this connection")
 
-// divertsByDesign reports whether a chain belongs to kube-proxy or to Calico. Both translate the addresses of Services
-// and floating IPs. Chains named KUBE-HP-* do not belong to kube-proxy. They are for the hostPorts of a container
-// runtime.
-func divertsByDesign(table, chain string) bool {
-	return table == "kube-proxy" || table == "calico" ||
-		slices.ContainsFunc([]string{"KUBE-SEP-", "KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "cali-"},
-			func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
+// Foreign reports whether a chain belongs neither to kube-proxy nor to Calico. Chains KUBE-HP-* are a runtime's.
+func Foreign(table, chain string) bool {
+	return table != "kube-proxy" && table != "calico" && !OfServices(table, chain) && !strings.HasPrefix(chain, "cali-")
 }
 
-// OfHostPort reports whether a chain belongs to a hostPort. Such chains come from the CNI plugin
-// portmap, or from CRI-O.
+// OfServices reports whether a chain has Service rules of a kube-proxy in iptables mode.
+func OfServices(_, chain string) bool {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(chain, "KUBE-"), "-")
+	return strings.HasPrefix(chain, "KUBE-") && slices.Contains([]string{"SEP", "SVC", "SVL", "EXT", "FW"}, kind)
+}
+
+// OfHostPort reports whether a chain is for a hostPort. Such chains come from the CNI plugin portmap, or from CRI-O.
 func OfHostPort(table, chain string) bool {
 	prefixes := []string{"CNI-DN-", "CNI-HOSTPORT-", "KUBE-HP-", "KUBE-HOSTPORTS"}
 	return table == "cni_hostport" ||

@@ -15,13 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Diversions lists the rules in all firewalls that redirect packets, except for those of kube-proxy and Calico. If it
-// cannot read everything, it returns the rules that it could read together with an error.
-func Diversions(h *probe.Host) ([]PacketRule, error) {
+// Diversions lists the rules in all firewalls that redirect packets, in the chains that in selects. If it cannot read
+// everything, it returns the rules that it could read together with an error.
+func Diversions(h *probe.Host, in func(table, chain string) bool) ([]PacketRule, error) {
 	var out []PacketRule
 	var failed error
 	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
-		out, failed = steady(nftDiversions)
+		out, failed = steady(func() ([]PacketRule, error) { return nftDiversions(in) })
 	}
 	for _, table := range []string{"nat", "mangle"} {
 		failed = errors.Join(failed, legacyTables(h, table, func(t legacyFound) error {
@@ -33,17 +33,17 @@ func Diversions(h *probe.Host) ([]PacketRule, error) {
 			return err
 		}))
 	}
-	return slices.DeleteFunc(out, func(r PacketRule) bool { return divertsByDesign(r.Table, r.Chain) }), failed
+	return slices.DeleteFunc(out, func(r PacketRule) bool { return !in(r.Table, r.Chain) }), failed
 }
 
 // nftDiversions returns such rules from nftables and iptables-nft.
-func nftDiversions() ([]PacketRule, error) {
+func nftDiversions(in func(table, chain string) bool) ([]PacketRule, error) {
 	var out []PacketRule
 	full := false
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		at, _, raw := nftRead(family, attrs)
 		number, sees := nftFamilies[family]
-		if !sees || divertsByDesign(at.Table, at.Chain) || full {
+		if !sees || !in(at.Table, at.Chain) || full {
 			return
 		}
 		r, is := divertedBy(family, raw)

@@ -49,20 +49,20 @@ func TestDiverted(t *testing.T) {
 	}
 }
 
-func TestDivertsByDesign(t *testing.T) {
+func TestForeign(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		table, chain string
 		want         bool
 	}{
-		"kube-proxy":            {"kube-proxy", "service-X", true},
-		"kube-proxy, iptables":  {"nat", "KUBE-SEP-ABC", true},
-		"Calico's floating IPs": {"nat", "cali-fip-dnat", true},
-		"a hostPort of CRI-O":   {"nat", "KUBE-HP-ABC", false},
-		"a hostPort":            {"nat", "CNI-DN-ABC", false},
-		"OUTPUT":                {"nat", "OUTPUT", false},
+		"kube-proxy":            {"kube-proxy", "service-X", false},
+		"kube-proxy, iptables":  {"nat", "KUBE-SEP-ABC", false},
+		"Calico's floating IPs": {"nat", "cali-fip-dnat", false},
+		"a hostPort of CRI-O":   {"nat", "KUBE-HP-ABC", true},
+		"a hostPort":            {"nat", "CNI-DN-ABC", true},
+		"OUTPUT":                {"nat", "OUTPUT", true},
 	} {
-		if divertsByDesign(c.table, c.chain) != c.want {
+		if Foreign(c.table, c.chain) != c.want {
 			t.Errorf("%s: %v", name, !c.want)
 		}
 	}

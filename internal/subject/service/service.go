@@ -67,11 +67,14 @@ const (
 	FactSentTo  probe.Fact = "sent_to" // the actual destination of its connections
 	FactWall    probe.Fact = "wall"    // the firewall that has the rule: legacy iptables, iptables-nft, nftables
 	FactHandle  probe.Fact = "handle"  // the rule's handle, or its position in a chain of legacy iptables
-	FactMeans   probe.Fact = "means"   // how it redirects them: dnat, redirect, tproxy or route
+	FactMeans   probe.Fact = "means"   // how it redirects them: dnat, redirect, tproxy, route or left
 )
 
-// MeansRoute is a route in the table local. The other values are the Does words of package kernel.
-const MeansRoute = "route"
+// Values of FactMeans other than the Does words of package kernel.
+const (
+	MeansRoute = "route" // a route in the table local
+	MeansLeft  = "left"  // a rule that a kube-proxy in iptables mode left behind, while the present one uses nftables
+)
 
 // Reasons of service-destination if no foreign rule is to blame.
 const (

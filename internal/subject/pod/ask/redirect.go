@@ -15,7 +15,7 @@ const targetRedirect = "redirect"
 // This happens if a service mesh's proxy is gone but its rules remain. If a proxy is running, such rules are
 // intended.
 func reportRedirects(p *probe.Pass) {
-	rules, err := kernel.Diversions(p.Host)
+	rules, err := kernel.Diversions(p.Host, kernel.Foreign)
 	if err != nil && len(rules) == 0 {
 		return // the checks that connect from the pod show the effect of the rules
 	}

@@ -59,7 +59,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
 	f := follower{Pass: p, links: links, name: "kubernetes.default.svc." + domain + ".",
-		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host) })}
+		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host, kernel.Foreign) })}
 	node.Each(all, func(s followed) {
 		p.Report(f.trace(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily,
 			node.Family(s.to.Addr())).
@@ -145,9 +145,12 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 		With(service.FactSentTo, sent.String())
 	rules = slices.DeleteFunc(slices.Clone(rules), func(rule kernel.PacketRule) bool { return !f.reaches(rule, s) })
 	rule, known := redirectingRule(rules, s, sent, f.isOwn(sent.Addr()))
+	left, old := f.leftBehind(ctx, s, sent)
 	switch {
 	case known:
 		return f.judge(ctx, withRule(found, rule), s)
+	case old:
+		return f.judge(ctx, withRule(found, left).With(service.FactMeans, service.MeansLeft), s)
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
@@ -155,6 +158,22 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 		found = found.With(probe.FactReason, service.ReasonNoEndpoint)
 	}
 	return found
+}
+
+// leftBehind returns the rule that redirects a Service's connections if a kube-proxy in iptables mode left it behind.
+// The present kube-proxy uses nftables, and does not update that rule.
+func (f follower) leftBehind(ctx context.Context, s followed, sent netip.AddrPort) (kernel.PacketRule, bool) {
+	if proxyMode(ctx) != "nftables" {
+		return kernel.PacketRule{}, false
+	}
+	rules, _ := kernel.Diversions(f.Host, kernel.OfServices)
+	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
+		return rule.Sends == sent && rule.Matches(s.to, s.proto())
+	})
+	if i < 0 {
+		return kernel.PacketRule{}, false
+	}
+	return rules[i], true
 }
 
 // withRule adds the rule that redirects connections.

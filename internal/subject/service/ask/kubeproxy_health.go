@@ -36,7 +36,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if r, ok := proxyCertificate(p.Host, time.Now()); ok && r.Status != probe.OK {
 		p.Report(r.On(service.TargetProxyCertificate))
 	}
-	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
+	const health = "127.0.0.1:10256"
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
 	answer, err := httpget.Get(one, "http://"+health+"/livez", httpget.Options{})
@@ -60,10 +60,8 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if answer.Code == http.StatusOK {
 		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
 	}
-	mode := ""
-	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Options{}); err == nil &&
-		answer.Code == http.StatusOK {
-		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
+	mode := proxyMode(one)
+	if mode != "" {
 		r.Saw += ", mode " + mode
 		r = r.With(factMode, mode)
 	}
@@ -83,6 +81,18 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(service.TargetServices).With(factMode, mode))
 	}
+}
+
+// metrics is where kube-proxy serves its mode and settings, unless its configuration says otherwise.
+const metrics = "127.0.0.1:10249"
+
+// proxyMode returns the mode of this node's kube-proxy: iptables, nftables, ipvs, or "" if it is unknown.
+func proxyMode(ctx context.Context) string {
+	answer, err := httpget.Get(ctx, "http://"+metrics+"/proxyMode", httpget.Options{})
+	if err != nil || answer.Code != http.StatusOK {
+		return ""
+	}
+	return strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
 }
 
 // judgeAbsent evaluates a node on which no kube-proxy listens. It uses the rules in the kernel, because kube-proxy

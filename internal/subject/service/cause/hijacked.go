@@ -18,17 +18,21 @@ import (
 
 // serviceHijacked is projectcalico/felix#1868.
 func serviceHijacked(f diagnose.Findings) []diagnose.Case {
-	byRule := map[string]int{}
+	byRule := map[string]int{} // by the rule's text or, for rules left behind, by their firewall
 	var out []diagnose.Case
 	for _, r := range f.Bad(service.ServiceDestination.ID) {
 		rule := strings.TrimSpace(r.Facts.Str(probe.FactRule))
 		if rule == "" {
 			continue
 		}
-		i, known := byRule[rule]
+		key := rule
+		if r.Facts.Str(service.FactMeans) == service.MeansLeft { // one firewall is one case, whatever rules it has
+			key = r.Facts.Str(service.FactWall)
+		}
+		i, known := byRule[key]
 		if !known {
 			i = len(out)
-			byRule[rule] = i
+			byRule[key] = i
 			out = append(out, hijack(r))
 		}
 		weight := diagnose.Strong // the rule may be intended
@@ -80,6 +84,9 @@ func hijack(r diagnose.Finding) diagnose.Case {
 				clusterIP, name, port, wall, rule)
 		}
 		c.FixName = fixOfWall[wall]
+	case means == service.MeansLeft:
+		c.Says += ", left by a kube-proxy in iptables mode; the present kube-proxy uses nftables"
+		c.FixName = "left-by-kube-proxy"
 	case kernel.OfHostPort(table, chain):
 		c.Says += ", which a hostPort made"
 		c.FixName = "host-port"
