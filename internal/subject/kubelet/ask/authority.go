@@ -39,7 +39,7 @@ type apiOf struct {
 
 // kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig. It verifies the
 // certificate in the same way as the kubelet. It returns false if the file does not contain the server or the
-// CA, or if the handshake fails. Other checks report that.
+// CA, or if the server accepts the connection and the handshake fails. Other checks report that.
 func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	api, roots, ok := authorityIn(h, k)
 	if !ok {
@@ -78,10 +78,21 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		reason = authorityExpired
 	default:
-		return probe.Result{}, false
+		return unanswered(err, address, k.Access)
 	}
 	return probe.Found(probe.Fail, "the kubelet rejects the certificate of %s (CA in %s): %v", address,
 		k.Access, err).With(probe.FactReason, reason), true
+}
+
+// unanswered reports that the API server in the kubelet's kubeconfig accepts no connection. This is information: the
+// kubelet may use an older connection, and datastore-latency judges the path to the cluster's API servers.
+func unanswered(err error, address, file string) (probe.Result, bool) {
+	if op, is := errors.AsType[*net.OpError](err); !is || op.Op != "dial" || errors.As(err, new(*net.DNSError)) {
+		return probe.Result{}, false // the kubelet may resolve names differently
+	}
+	r := node.NoAnswer(err, "API server "+address+" in "+file, authorityTime)
+	r.Status = probe.Info
+	return r.With(probe.FactAddress, address).With(probe.FactFile, file), true
 }
 
 // authorityIn reads the API server and CA from the kubelet's kubeconfig, which contains one cluster.

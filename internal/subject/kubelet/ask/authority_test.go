@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -51,7 +52,9 @@ func TestKubeletAuthority(t *testing.T) {
 		"no verification": {"server: " + server.URL + ", insecure-skip-tls-verify: true", false, "", ""},
 		"through a proxy": {"server: " + server.URL + ", proxy-url: http://10.0.0.1:1, certificate-authority-data: " + other, false, "", ""},
 		"no CA":           {"server: " + server.URL, false, "", ""},
-		"nothing listens": {"server: https://127.0.0.1:1, certificate-authority-data: " + own, false, "", ""},
+		"nothing listens": {"server: https://127.0.0.1:1, certificate-authority-data: " + own, true, probe.Info, "refused"},
+		"an unknown name": {"server: 'https://api.invalid', certificate-authority-data: " + own, false, "", ""},
+		"no handshake":    {"server: https://" + closing(t) + ", certificate-authority-data: " + own, false, "", ""},
 		"no TLS":          {"server: http://127.0.0.1:" + port + ", certificate-authority-data: " + own, false, "", ""},
 		"an invalid URL":  {"server: '%zz', certificate-authority-data: " + own, false, "", ""},
 		"an invalid CA":   {"server: " + server.URL + ", certificate-authority-data: AAAA", false, "", ""},
@@ -67,6 +70,23 @@ func TestKubeletAuthority(t *testing.T) {
 			t.Errorf("%s: %v %+v", name, checked, r)
 		}
 	}
+}
+
+// closing returns the address of a server that closes each connection at once.
+func closing(t *testing.T) string {
+	t.Helper()
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // otherCA returns the certificate of a CA that has signed no server of this test.

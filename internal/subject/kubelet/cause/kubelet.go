@@ -1,12 +1,15 @@
 package cause
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
+	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -75,7 +78,7 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 			c.Says += "; " + says[0].Saw
 			c.For = diagnose.Hints(says)
 		}
-		c = deadConnection(f, c)
+		c = otherServer(f, deadConnection(f, c))
 		// Only a failed dial (unreached) shows that the kubelet is cut off. Otherwise the API may reject its writes.
 		c.For = slices.Concat(diagnose.Suggests(here.Ok[:1]), diagnose.Shows(lease), diagnose.Hints(unreached),
 			diagnose.Hints(evidence.NotPlaced(f, facts.ReasonKubelet)), c.For)
@@ -92,6 +95,27 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	return []diagnose.Case{c}
+}
+
+// otherServer adds that the kubelet's kubeconfig names an API server that does not answer, although the cluster's API
+// servers answer this node.
+func otherServer(f diagnose.Findings, c diagnose.Case) diagnose.Case {
+	reached := evidence.ToServers(diagnose.Good(f, datastore.DatastoreLatency.ID))
+	dead := diagnose.Keep(f.Of(kubelet.KubeletHealth.ID), func(r diagnose.Finding) bool {
+		return r.Target == kubelet.TargetAuthority && r.Status == probe.Info
+	})
+	if len(dead) == 0 || len(reached) == 0 {
+		return c
+	}
+	file, server := dead[0].Facts.Str(probe.FactFile), reached[0].Facts.Str(probe.FactAddress)
+	c.Says = fmt.Sprintf("the kubelet's kubeconfig %s on {node} names API server %s, which accepts no connection, so the "+
+		"API server has received no report%s; from this node, API server %s answers", file,
+		dead[0].Facts.Str(probe.FactAddress), evidence.Since(f), server)
+	c.For = append(c.For, diagnose.Proves(dead)...)
+	c.FixName = "other-server"
+	c.Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file),
+		"server": diagnose.CheckedArg(server, diagnose.IsWord(server), "SERVER")}
+	return c
 }
 
 // deadConnection adds that the kubelet's connection is dead although the path works (kubernetes/kubernetes#87615):

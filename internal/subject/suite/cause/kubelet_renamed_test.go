@@ -50,6 +50,26 @@ func TestKubeletRenamed(t *testing.T) {
 	}
 }
 
+// TestOtherServer requires the kubeconfig's server as the cause only if the cluster's API servers answer the node.
+func TestOtherServer(t *testing.T) {
+	t.Parallel()
+	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has expired").With(facts.Age, 300))
+	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
+	old := of(kubelet.KubeletHealth.ID, kubelet.TargetAuthority, probe.Found(probe.Info, "cannot be reached").
+		With(probe.FactAddress, "10.0.0.9:6443").With(probe.FactFile, "/etc/kubernetes/kubelet.conf"))
+	for status, want := range map[probe.Status]string{probe.OK: "other-server", probe.Fail: ""} {
+		api := of(datastore.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.Found(status, "").
+			With(probe.FactAddress, "10.0.0.1:6443").With(probe.FactRole, probe.RoleEndpoint))
+		cases := All().Rule("kubelet-cut-off").Match(found(over, well, old, api))
+		if len(cases) != 1 || cases[0].FixName != want {
+			t.Errorf("API servers %s: %+v", status, cases)
+		}
+	}
+	if got := causesOf(found(well, old)); got != "" {
+		t.Errorf("the kubelet reports: %s", got)
+	}
+}
+
 // TestDeadConnection wants a restart first only where the API server answers on the node.
 func TestDeadConnection(t *testing.T) {
 	t.Parallel()
