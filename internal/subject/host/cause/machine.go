@@ -42,11 +42,11 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 		if min(free, inodes) < exhausted {
 			weight = diagnose.Proof
 		}
-		lacks := "is full"
+		lacks, fix := "is full", ""
 		if inodes < exhausted && inodes < free {
-			lacks = "has no inode left for a new file"
+			lacks, fix = "has no inode left for a new file", "inodes"
 		}
-		c := diagnose.Case{
+		c := diagnose.Case{FixName: fix,
 			About: r.Target, Args: map[string]diagnose.Arg{"path": diagnose.FileArg(r.Target)},
 			Says: fmt.Sprintf("%s of {node} %s: %s", r.Target, lacks, r.Saw),
 			For: slices.Concat(diagnose.Clues(weight, []diagnose.Finding{r}), diagnose.Hints(pressure),
