@@ -156,7 +156,7 @@ func (f flow) condition(word, arg string) (met fits, args int) {
 	case "dport":
 		return inPorts(f.port, arg), 1
 	case "sport":
-		return maybe, 1
+		return fromPorts(arg), 1
 	case "syn":
 		if f.opens && f.proto == "tcp" {
 			return yes, 0
@@ -244,6 +244,23 @@ func inPorts(port int, list string) fits {
 			return maybe
 		case from <= port && port <= to:
 			return yes
+		}
+	}
+	return no
+}
+
+// firstFree is the lowest port from which the kernel sends without the sender's request (net.ipv4.ip_local_port_range).
+const firstFree = 1024
+
+// fromPorts reports whether a list of ports and ranges contains the port that a client or tunnel sends from. The kernel
+// chooses that port, so only a list of lower ports certainly does not.
+func fromPorts(list string) fits {
+	for one := range strings.SplitSeq(list, ",") {
+		if i := strings.LastIndex(one, "-"); i >= 0 {
+			one = one[i+1:]
+		}
+		if last, err := strconv.Atoi(one); err != nil || last >= firstFree {
+			return maybe
 		}
 	}
 	return no

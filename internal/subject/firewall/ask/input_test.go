@@ -48,6 +48,9 @@ func TestShutOut(t *testing.T) {
 		"through goto":           {bgp, "goto OTHER; drop", "accept", false, ""},
 		"marked and accepted":    {bgp, "set mark accept; drop", "", false, ""},
 		"an unknown element":     {bgp, "iif @? accept; ct state @? accept; drop", "", false, ""},
+		"from a low port":        {arrival{proto: "ipip"}, "sport 123 accept; reject", "", false, "INPUT: reject"},
+		"from a free port":       {bgp, "tcp sport 123,1000-1024 accept; drop", "", false, ""},
+		"from not a low port":    {bgp, "tcp not sport 1-1023 accept; drop", "", false, ""},
 		"no rule":                {bgp, "", "", false, ""},
 	} {
 		split := func(s string) []string {

@@ -34,9 +34,8 @@ func inputClosed(f diagnose.Findings) []diagnose.Case {
 			}
 			byTable[table] = len(out)
 			c := diagnose.Case{
-				For: append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(lost)...),
-				Args: map[string]diagnose.Arg{"where": diagnose.NodeArg(node),
-					"table": diagnose.CheckedArg(table, diagnose.IsWord(table), "TABLE")},
+				For:  append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(lost)...),
+				Args: map[string]diagnose.Arg{"where": diagnose.NodeArg(node)},
 			}
 			senders, peer := diagnose.ListOf(r, firewall.FactSenders), ""
 			if node != f.Node {
