@@ -47,6 +47,7 @@ const (
 	kubeletPort    = `server.go:209] "Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`
 	kubeletMuch    = `kubelet.go:1821] "Failed to start ContainerManager" err="invalid Node Allocatable configuration. Resource \"memory\" has a reservation of {{30064771072 0} {<nil>}  BinarySI} but capacity of {{25276502016 0} {<nil>}  BinarySI}. Expected capacity >= reservation."`
 	kubeletNotify  = `kubelet.go:1804] "Failed to start cAdvisor" err="inotify_init: too many open files"`
+	kubeletGate    = `panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: unrecognized feature gate: OldGate`
 	kubeletPlugins = `kuberuntime_manager.go:315] "Failed to register CRI auth plugins" err="plugin binary directory /usr/libexec/x did not exist"`
 	kubeletGone    = `transport.go:130] "The currently active client certificate has expired and the server is responsive, exiting."`
 	kubeletWSL     = `kubelet.go:1643] "Failed to start ContainerManager" err="system validation failed - wrong number of fields (expected 6, got 7)"`
@@ -97,6 +98,7 @@ func TestServiceLines(t *testing.T) {
 		"no settings":      {[]string{"8 7 E " + kubeletNoConf}, probe.Fail, faultNoFile, "no such file"},
 		"no client CA":     {[]string{"8 7 E " + kubeletNoCA}, probe.Fail, faultNoFile, "none.crt"},
 		"a bad client CA":  {[]string{"8 7 E " + kubeletBadCA}, probe.Fail, faultBadPEM, "client-ca-bundle"},
+		"an old gate":      {[]string{"8 7 - " + kubeletGate}, probe.Fail, FaultBadSetting, "OldGate"},
 		"a table twice":    {[]string{"8 7 - " + containerdDup}, probe.Fail, FaultBadSetting, "already exists"},
 		"a plugin's URI":   {[]string{"8 7 - " + containerdURI}, probe.Fail, FaultBadSetting, "plugin URI"},
 		"cgroup v1":        {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, faultCgroupVersion, "cgroup v1"},

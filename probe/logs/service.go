@@ -85,7 +85,7 @@ var services = []*serviceFault{
 	{ID: FaultBadSetting, Source: "kubelet, server.go: values that only its start parses",
 		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:-reserved value failed to parse|bad --node-ip |invalid configuration: |failed to (?:merge|precedence) kubelet|failed to load kubelet dropin file|require feature gates? |only supported with cgroupv2|unable to acquire file lock)`)},
 	{ID: FaultBadSetting, Source: "seen: kubelet v1.36.4 with a configuration that it rejects",
-		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)`)},
+		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)|^panic: failed to merge global and in-flight KubeletConfiguration`)},
 	{ID: FaultBadSetting, Source: "seen: containerd 2.4.2 with a configuration that it rejects",
 		Match: lazy.New(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config|invalid (?:disabled|required) plugin URI|required plugin \S+ not included|root (?:and state )?must be|state must be|unable to parse \S+ into a time duration|grpc plugin has invalid configuration)|msg="Failure unmarshaling TOML")`)},
 	{ID: FaultBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it rejects",

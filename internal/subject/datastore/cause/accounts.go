@@ -31,7 +31,7 @@ func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 		return nil // the token is of another account
 	}
 	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
-		evidence.PodsUnconnected...)}
+		evidence.PodsUnconnected...), Fault: true}
 	if diagnose.ReasonOf(of[0]) == facts.AccountGone {
 		if len(tokens) == 0 { // without a token, only Calico's version shows which account the plugin uses
 			c.For = append(diagnose.Suggests(of), diagnose.Hints(evidence.WaitingPods(f, facts.StartsCNI))...)
@@ -48,7 +48,8 @@ func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and recreated", name)
-	c.For = append(diagnose.Proves(tokens), diagnose.Shows(of)...)
+	c.For = slices.Concat(diagnose.Shows(evidence.WaitingPods(f, facts.StartsCNI)), diagnose.Proves(tokens),
+		diagnose.Shows(of))
 	return []diagnose.Case{c}
 }
 

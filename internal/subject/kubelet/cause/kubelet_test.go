@@ -16,7 +16,8 @@ func TestKubeletDeadFixes(t *testing.T) {
 		all = append(all, c.Manifest...)
 	}
 	of := suite.Rule("kubelet-certificate").Fix
-	want := slices.Concat(suite.Rule("swap-on").Fix.Manifest, of.Manifest[:1], of.OnlyIf[0].Manifest)
+	want := slices.Concat(suite.Rule("swap-on").Fix.Manifest, of.Manifest[:1], of.OnlyIf[0].Manifest,
+		of.OnlyIf[1].Manifest)
 	for _, command := range want {
 		if !slices.Contains(all, command) {
 			t.Errorf("kubelet-dead lacks %q", command)

@@ -54,11 +54,12 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 	promised, _ := r.Facts.Num(probe.FactPromised)
 	says := fmt.Sprintf("from %s only packets of up to %.0f bytes reach {node}, and its interface sends up to %.0f: larger ones are lost without an ICMP error",
 		r.Node, passes, promised)
-	weigh := diagnose.Shows
+	weigh, fix, device := diagnose.Shows, "", ""
 	if len(smaller) > 0 {
+		fix, device = "interface", smaller[0].Facts.Str(probe.FactInterface)
 		mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
 		says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
-			smaller[0].Facts.Str(probe.FactInterface), mtu, r.Node, promised, passes)
+			device, mtu, r.Node, promised, passes)
 	}
 	alike, whole := otherSizes(f, r)
 	if len(alike) > 0 || podsSendMore(f, smaller) {
@@ -66,10 +67,12 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 	}
 	return diagnose.Case{
 		Family: diagnose.FamilyOf(r), About: diagnose.FamilyName(diagnose.FamilyOf(r)), Says: says, Fault: true,
+		FixName: fix,
 		For: slices.Concat(diagnose.Suggests(append([]diagnose.Finding{r}, alike...)), weigh(smaller),
 			diagnose.Shows(hangs[:min(1, len(hangs))]), diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
 		Against: diagnose.Suggests(whole),
-		Args:    map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
+		Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node), "device": diagnose.DeviceArg(device),
+			"mtu": diagnose.NumberArg(promised)},
 		Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
 			link.NeighbourReach.ID),
 	}

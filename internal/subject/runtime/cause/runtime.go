@@ -18,7 +18,7 @@ import (
 // runtimeGone holds the checks that fail because the runtime does not answer.
 var runtimeGone = append(evidence.AboutService(logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
 	logs.ServiceKubelet), diagnose.Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, runtime.DockerHealth.ID,
-	runtime.RuntimeGhosts.ID, kubelet.KubeletHealth.ID, start.InitStall.ID,
+	runtime.RuntimeGhosts.ID, kubelet.KubeletHealth.ID, start.InitStall.ID, probe.CheckPlaced,
 	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart,
 	facts.CheckPodsEnd)...)
 
