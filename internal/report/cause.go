@@ -73,7 +73,14 @@ func follows(c probe.Cause) string {
 		}
 		checks = append(checks, fmt.Sprintf("%s %d", f.Check, f.Count))
 	}
-	return strings.Join(append(checks, causes...), ", ")
+	switch len(causes) {
+	case 0:
+	case 1:
+		checks = append(checks, "cause "+causes[0])
+	default:
+		checks = append(checks, "causes "+strings.Join(causes, ", "))
+	}
+	return strings.Join(checks, ", ")
 }
 
 func confidenceStatus(c probe.Confidence) probe.Status {

@@ -246,7 +246,7 @@ func (s screen) explains(c probe.Cause) string {
 	if text == "" || len(s.Causes) > 1 || len(bad) == 0 {
 		return text
 	}
-	return fmt.Sprintf("%d of %s: %s", len(bad)-len(left), plural(len(bad), "bad answer"), text)
+	return fmt.Sprintf("%d of %s: the evidence, %s", len(bad)-len(left), plural(len(bad), "bad answer"), text)
 }
 
 // lacks returns why a run with a cause has no verdict.
