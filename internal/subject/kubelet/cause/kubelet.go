@@ -108,9 +108,8 @@ func otherServer(f diagnose.Findings, c diagnose.Case) diagnose.Case {
 		return c
 	}
 	file, server := dead[0].Facts.Str(probe.FactFile), reached[0].Facts.Str(probe.FactAddress)
-	c.Says = fmt.Sprintf("the kubelet's kubeconfig %s on {node} names API server %s, which accepts no connection, so the "+
-		"API server has received no report%s; from this node, API server %s answers", file,
-		dead[0].Facts.Str(probe.FactAddress), evidence.Since(f), server)
+	c.Says = fmt.Sprintf("API server %s in the kubelet's %s on {node} accepts no connection, while %s answers this node; "+
+		"the kubelet has not reported%s", dead[0].Facts.Str(probe.FactAddress), file, server, evidence.Since(f))
 	c.For = append(c.For, diagnose.Proves(dead)...)
 	c.FixName = "other-server"
 	c.Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file),
