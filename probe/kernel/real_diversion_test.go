@@ -51,7 +51,7 @@ nft add rule ip kube-proxy service ip daddr 10.96.0.1 tcp dport 443 dnat to 10.8
 	if !nstest.Enter(t, script) {
 		return
 	}
-	all := must.Get(Diversions(&probe.Host{Proc: "/proc"}))(t)
+	all := must.Get(Diversions(&probe.Host{Proc: "/proc"}, Foreign))(t)
 	var got []string
 	for _, r := range all {
 		words := r.Wall + ", " + r.TableFamily + " " + r.String()

@@ -4,9 +4,12 @@ package ask
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -90,6 +93,19 @@ func aNameServer(t *testing.T, address string) {
 	t.Cleanup(func() { _ = s.Shutdown(); <-ended })
 }
 
+// aKubeProxy serves kube-proxy's mode.
+func aKubeProxy(t *testing.T) *atomic.Value {
+	t.Helper()
+	mode := &atomic.Value{}
+	l := must.Get(net.Listen("tcp", metrics))(t)
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, mode.Load().(string))
+	})}
+	ended := probe.Async(func() error { return s.Serve(l) })
+	t.Cleanup(func() { s.Close(); <-ended })
+	return mode
+}
+
 // TestRealDestination redirects connections to Services by foreign rules, one kind after the other.
 func TestRealDestination(t *testing.T) {
 	if !nstest.Enter(t, serviceNode) {
@@ -155,6 +171,19 @@ func TestRealDestinationIptables(t *testing.T) {
 				program+" -t nat -N KUBE-SEP-A", program+" -t nat -A KUBE-SEP-A -p tcp -j DNAT --to-destination 10.88.0.11:6443",
 				program+" -t nat -A OUTPUT -d 10.96.0.1 -p tcp --dport 443 -j KUBE-SEP-A")
 			checktest.Want(t, followServices(t), theAPI, probe.OK, "leads to 10.88.0.11:6443")
+
+			// A kube-proxy in iptables mode keeps its rules up to date. They are leftovers if it uses nftables now.
+			sep := program + " -t nat -R KUBE-SEP-A 1 -p tcp -j DNAT --to-destination 10.88.0.11:"
+			checktest.Do(t, sep+"10250")
+			mode := aKubeProxy(t)
+			for says, want := range map[string]probe.Status{"iptables": probe.Info, "nftables": probe.Fail} {
+				mode.Store(says)
+				r := checktest.Want(t, followServices(t), theAPI, want, "leads to 10.88.0.11:10250, which is not an endpoint")
+				if left := r.Facts.Str(service.FactMeans) == service.MeansLeft; left != (want == probe.Fail) {
+					t.Errorf("%s: %v", says, r)
+				}
+			}
+			checktest.Do(t, sep+"6443")
 
 			checktest.Do(t, program+" -t nat -I OUTPUT -p udp --dport 53 -j REDIRECT --to-ports 15053")
 			checktest.Want(t, followServices(t), theDNS, probe.Fail, "10.96.0.10:53 leads to 127.0.0.1:15053",
