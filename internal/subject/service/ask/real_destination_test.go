@@ -98,9 +98,8 @@ func aKubeProxy(t *testing.T) *atomic.Value {
 	t.Helper()
 	mode := &atomic.Value{}
 	l := must.Get(net.Listen("tcp", metrics))(t)
-	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, mode.Load().(string))
-	})}
+	says := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, mode.Load().(string)) }
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(says)}
 	ended := probe.Async(func() error { return s.Serve(l) })
 	t.Cleanup(func() { s.Close(); <-ended })
 	return mode
