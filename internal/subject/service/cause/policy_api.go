@@ -26,11 +26,19 @@ func policyWithoutAPI(f diagnose.Findings) []diagnose.Case {
 				"pod": diagnose.CheckedArg(pod, diagnose.IsName(pod), "POD")},
 			For: diagnose.Suggests([]diagnose.Finding{r}),
 		}
+		closed := diagnose.Keep(f.Of(facts.CheckDNSPolicies), func(d diagnose.Finding) bool {
+			return d.Facts.Str(facts.Policy) == policy && diagnose.Holds(d.Facts, facts.DNSClosed, true)
+		})
+		if len(closed) > 0 {
+			c.Says += "; it also blocks queries to the cluster's DNS"
+			c.For = append(c.For, diagnose.Hints(closed[:1])...)
+			c.Covers = append(diagnose.Covers(facts.CheckDNSPolicies), evidence.NamesFail...)
+		}
 		var down []diagnose.Finding
 		if slices.ContainsFunc(pods, func(name string) bool { return strings.Contains(name, "dns") }) {
 			down = f.Bad(facts.CheckDNSService)
 			if len(down) > 0 {
-				c.Covers = append(diagnose.Covers(facts.CheckDNSService), evidence.NamesFail...)
+				c.Covers = slices.Concat(c.Covers, diagnose.Covers(facts.CheckDNSService), evidence.NamesFail)
 			}
 		}
 		down = append(down, diagnose.Keep(f.Bad(facts.CheckControllers), func(r diagnose.Finding) bool {
