@@ -104,7 +104,7 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 	listed := false
 	for _, p := range a.GetPlugins() {
 		ofCRI := p.GetID() == "cri" || strings.HasPrefix(p.GetType(), "io.containerd.cri.")
-		listed = listed || ofCRI
+		listed = listed || p.GetID() == "cri" // the service; containerd 2 has its parts in plugins of their own
 		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
 			r.Saw = fmt.Sprintf("the CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
 			return r.With(factPlugin, p.GetID())
