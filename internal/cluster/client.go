@@ -32,7 +32,7 @@ type Client struct {
 	groups   []schema.GroupVersion // groups of Calico's resources, the preferred group first
 	CalicoIn []string              // trust calico-node only in these namespaces
 
-	asked *asked // nil = query permissions each time
+	permissions *permissionCache // nil = query each time
 
 	limit time.Duration // of the first try of Read and ReadAll
 	// Slow is called if the API server accepts a connection but does not answer. It gets the time waited and the time

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// memo caches data that is derived only from a Survey and computed once for all nodes. A Snapshot with a changed Survey
-// has no memo, and computes the data at each call.
+// memo caches data that is derived only from a Survey and computed once for all nodes, and accounts' permissions. A
+// Snapshot with a changed Survey has no memo, and computes the data at each call.
 type memo struct {
 	unannotated func() []corev1.Node
 	speakers    func() []Speaker
@@ -26,7 +26,8 @@ type memo struct {
 	Internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
 	tunnels     func() []probe.Target                // the ends of tunnels on all nodes
 	blocks      func() []probe.Target
-	asked       asked
+	families    func() map[bool]bool
+	permissions permissionCache
 }
 
 func newMemo(s *Survey) *memo {
@@ -43,6 +44,7 @@ func newMemo(s *Survey) *memo {
 		Internal:    sync.OnceValue(func() map[netip.Addr][]*corev1.Node { return byInternalIP(s.Nodes) }),
 		tunnels:     sync.OnceValue(func() []probe.Target { return tunnelsOf(s.Nodes) }),
 		blocks:      sync.OnceValue(func() []probe.Target { return blocksOf(s) }),
+		families:    sync.OnceValue(func() map[bool]bool { return familiesOfCalico(s) }),
 	}
 	m.Peers = sync.OnceValues(func() ([]peer, error) { return bgpPeers(s, m.speakers()) })
 	m.Idle = sync.OnceValue(func() []string { return idlePeers(s, m.speakers()) })

@@ -106,27 +106,29 @@ func (s *Survey) usedIPs(n *corev1.Node) []netip.Addr {
 	if len(all) == 0 {
 		return nil
 	}
-	first := all[0].Is6()
-	return slices.DeleteFunc(all, func(a netip.Addr) bool { return a.Is6() != first && !s.calicoUses(a.Is6()) })
+	first, uses := all[0].Is6(), s.Known().families()
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { return a.Is6() != first && !uses[a.Is6()] })
 }
 
-// calicoUses reports whether Calico has a pool or has registered a node's address in a family, or whether the pools
-// are unknown.
-func (s *Survey) calicoUses(v6 bool) bool {
-	if s.Pools.Err != nil || len(s.Pools.Value) == 0 {
-		return true
-	}
+// familiesOfCalico returns the families in which Calico has a pool or has registered a node's address; true = IPv6. If
+// the pools are unknown, it returns both.
+func familiesOfCalico(s *Survey) map[bool]bool {
+	out := map[bool]bool{}
 	for _, spec := range s.Pools.Value {
 		text, _ := spec["cidr"].(string)
-		if cidr, err := netip.ParsePrefix(text); err != nil || cidr.Addr().Is6() == v6 {
-			return true
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			out[cidr.Addr().Is6()] = true
 		}
 	}
-	key := AnnotationIPv4
-	if v6 {
-		key = AnnotationIPv6
+	if s.Pools.Err != nil || len(out) == 0 {
+		return map[bool]bool{false: true, true: true}
 	}
-	return slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { _, has := registered(&n, key); return has })
+	for i := range s.Nodes {
+		for _, t := range Self(&s.Nodes[i]) {
+			out[t.Addr.Is6()] = true
+		}
+	}
+	return out
 }
 
 // The ports to test from outside.

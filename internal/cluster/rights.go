@@ -165,16 +165,16 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	}
 }
 
-// asked caches the permissions of accounts for all snapshots of a Survey.
-type asked struct {
+// permissionCache holds the permissions of accounts for all snapshots of a Survey.
+type permissionCache struct {
 	roles   roles.Reader
 	reviews sync.Map // permission -> whether granted
 }
 
-// once returns a client that queries each permission only once for all snapshots of a Survey.
+// once returns a client that does not query a permission again that an earlier snapshot of a Survey has.
 func (c *Client) once(of *Survey) *Client {
 	own := *c
-	own.asked = &of.Known().asked
+	own.permissions = &of.Known().permissions
 	return &own
 }
 
@@ -183,7 +183,7 @@ func (c *Client) once(of *Survey) *Client {
 func (c *Client) rightsOf(ctx context.Context, who roles.Account, asks []authorizationv1.ResourceAttributes,
 ) (Rights, error) {
 	out := Rights{Account: who.User(), Checked: len(asks)}
-	known := cmp.Or(c.asked, &asked{})
+	known := cmp.Or(c.permissions, &permissionCache{})
 	may, err := c.reviewed(ctx, known, who, asks)
 	if apierrors.IsForbidden(err) {
 		if granted, unread := known.roles.Granted(ctx, c.kube, who, asks); unread == nil {
@@ -203,7 +203,7 @@ type permission struct {
 }
 
 // reviewed queries an account's permissions from the API server, unless they are known.
-func (c *Client) reviewed(ctx context.Context, known *asked, who roles.Account,
+func (c *Client) reviewed(ctx context.Context, known *permissionCache, who roles.Account,
 	asks []authorizationv1.ResourceAttributes,
 ) ([]bool, error) {
 	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {

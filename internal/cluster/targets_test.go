@@ -504,21 +504,24 @@ func TestUsedIPs(t *testing.T) {
 		corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::1"})
 	v6 := both.DeepCopy()
 	v6.Annotations[AnnotationIPv6] = "fd00::1/64"
+	turned := both.DeepCopy()
+	slices.Reverse(turned.Status.Addresses)
 	pool := func(cidr string) Read[Specs] { return Read[Specs]{Value: Specs{"p": {"cidr": cidr}}} }
 	for name, c := range map[string]struct {
 		node  corev1.Node
 		pools Read[Specs]
-		want  int
+		want  string
 	}{
-		"IPv4 alone":        {both, pool("10.244.0.0/16"), 1},
-		"an IPv6 pool":      {both, pool("fd00:10::/64"), 2},
-		"an IPv6 address":   {*v6, pool("10.244.0.0/16"), 2},
-		"no pools":          {both, Read[Specs]{}, 2},
-		"the pools are not": {both, Read[Specs]{Err: errors.New("forbidden")}, 2},
+		"IPv4 alone":      {both, pool("10.244.0.0/16"), "[10.0.0.1]"},
+		"an IPv6 pool":    {both, pool("fd00:10::/64"), "[10.0.0.1 fd00::1]"},
+		"an IPv6 address": {*v6, pool("10.244.0.0/16"), "[10.0.0.1 fd00::1]"},
+		"IPv6 first":      {*turned, pool("10.244.0.0/16"), "[fd00::1 10.0.0.1]"},
+		"no pools":        {both, Read[Specs]{}, "[10.0.0.1 fd00::1]"},
+		"unknown pools":   {both, Read[Specs]{Err: errors.New("forbidden")}, "[10.0.0.1 fd00::1]"},
 	} {
 		s := &Survey{Nodes: []corev1.Node{c.node}, resources: resources{Pools: c.pools}}
-		if got := s.usedIPs(&c.node); len(got) != c.want {
-			t.Errorf("%s: %v", name, got)
+		if got := fmt.Sprint(s.usedIPs(&c.node)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

@@ -73,7 +73,7 @@ const (
 // Values of FactMeans other than the Does words of package kernel.
 const (
 	MeansRoute = "route" // a route in the table local
-	MeansLeft  = "left"  // a rule that a kube-proxy in iptables mode left behind, while the present one uses nftables
+	MeansLeft  = "left"  // a rule in iptables that an earlier kube-proxy left behind
 )
 
 // Reasons of service-destination if no foreign rule is to blame.

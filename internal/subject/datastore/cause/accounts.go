@@ -31,7 +31,7 @@ func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 		return nil // the token is of another account
 	}
 	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
-		evidence.PodsUnconnected...), Fault: true}
+		evidence.PodsUnconnected...), Fault: len(tokens) > 0}
 	if diagnose.ReasonOf(of[0]) == facts.AccountGone {
 		if len(tokens) == 0 { // without a token, only Calico's version shows which account the plugin uses
 			c.For = append(diagnose.Suggests(of), diagnose.Hints(evidence.WaitingPods(f, facts.StartsCNI))...)

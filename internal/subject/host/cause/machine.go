@@ -43,8 +43,11 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 			weight = diagnose.Proof
 		}
 		lacks, fix := "is full", ""
-		if inodes < exhausted && inodes < free {
+		switch {
+		case inodes < exhausted && inodes < free:
 			lacks, fix = "has no inode left for a new file", "inodes"
+		case inodes < node.InodesEvict && inodes < free:
+			lacks, fix = "has few inodes left for new files", "inodes"
 		}
 		c := diagnose.Case{FixName: fix,
 			About: r.Target, Args: map[string]diagnose.Arg{"path": diagnose.FileArg(r.Target)},

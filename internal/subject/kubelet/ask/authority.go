@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -56,10 +57,10 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	if api.Name != "" {
 		name = api.Name
 	}
-	ctx, stop := context.WithTimeout(ctx, authorityTime)
+	one, stop := context.WithTimeout(ctx, authorityTime)
 	defer stop()
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := dialer.DialContext(one, "tcp", address)
 	if err == nil {
 		_ = conn.Close()
 		return probe.Found(probe.OK, "%s presents a certificate signed by the CA in %s", address, k.Access), true
@@ -78,6 +79,9 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		reason = authorityExpired
 	default:
+		if ctx.Err() != nil { // the check's own time is over
+			return probe.Result{}, false
+		}
 		return unanswered(err, address, k.Access)
 	}
 	return probe.Found(probe.Fail, "the kubelet rejects the certificate of %s (CA in %s): %v", address,
@@ -85,10 +89,13 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 }
 
 // unanswered reports that the API server in the kubelet's kubeconfig accepts no connection. This is information: the
-// kubelet may use an older connection, and datastore-latency judges the path to the cluster's API servers.
+// kubelet may use an older connection, and datastore-latency judges the path to the cluster's API servers. It returns
+// false for other errors, and for a name without an address, because the kubelet may resolve names differently.
 func unanswered(err error, address, file string) (probe.Result, bool) {
-	if op, is := errors.AsType[*net.OpError](err); !is || op.Op != "dial" || errors.As(err, new(*net.DNSError)) {
-		return probe.Result{}, false // the kubelet may resolve names differently
+	op, is := errors.AsType[*net.OpError](err)
+	reasons := []string{"refused", "timeout", "host-unreachable", "net-unreachable"}
+	if !is || op.Op != "dial" || errors.As(err, new(*net.DNSError)) || !slices.Contains(reasons, probe.Reason(err)) {
+		return probe.Result{}, false
 	}
 	r := node.NoAnswer(err, "API server "+address+" in "+file, authorityTime)
 	r.Status = probe.Info

@@ -2,6 +2,8 @@ package cause
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
@@ -104,7 +106,7 @@ func otherServer(f diagnose.Findings, c diagnose.Case) diagnose.Case {
 	dead := diagnose.Keep(f.Of(kubelet.KubeletHealth.ID), func(r diagnose.Finding) bool {
 		return r.Target == kubelet.TargetAuthority && r.Status == probe.Info
 	})
-	if len(dead) == 0 || len(reached) == 0 {
+	if len(dead) == 0 || len(reached) == 0 || ownServer(f, dead[0].Facts.Str(probe.FactAddress)) {
 		return c
 	}
 	file, server := dead[0].Facts.Str(probe.FactFile), reached[0].Facts.Str(probe.FactAddress)
@@ -112,9 +114,24 @@ func otherServer(f diagnose.Findings, c diagnose.Case) diagnose.Case {
 		"the kubelet has not reported%s", dead[0].Facts.Str(probe.FactAddress), file, server, evidence.Since(f))
 	c.For = append(c.For, diagnose.Proves(dead)...)
 	c.FixName = "other-server"
+	to, err := netip.ParseAddrPort(server)
 	c.Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file),
-		"server": diagnose.CheckedArg(server, diagnose.IsWord(server), "SERVER")}
+		"server": diagnose.CheckedArg(server, err == nil && to.Addr().Zone() == "", "SERVER")}
 	return c
+}
+
+// ownServer reports whether an API server's address is on the node itself, or a cluster's API server that this run
+// tested. An API server that does not run is then the fault, not the kubeconfig.
+func ownServer(f diagnose.Findings, address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	at, err := netip.ParseAddr(host)
+	return err == nil && at.IsLoopback() ||
+		slices.ContainsFunc(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
+			return diagnose.NodeOf(r) == "" && (r.Facts.Str(facts.Internal) == host || r.Facts.Str(facts.Registered) == host)
+		}) ||
+		slices.ContainsFunc(f.Of(datastore.DatastoreLatency.ID), func(r diagnose.Finding) bool {
+			return r.Facts.Str(probe.FactAddress) == address
+		})
 }
 
 // deadConnection adds that the kubelet's connection is dead although the path works (kubernetes/kubernetes#87615):

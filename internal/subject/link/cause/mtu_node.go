@@ -62,7 +62,8 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 			device, mtu, r.Node, promised, passes)
 	}
 	alike, whole := otherSizes(f, r)
-	if len(alike) > 0 || podsSendMore(f, smaller) {
+	confirmed := len(alike) > 0 || podsSendMore(f, smaller)
+	if confirmed {
 		weigh = diagnose.Suggests
 	}
 	return diagnose.Case{
@@ -72,7 +73,7 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 			diagnose.Shows(hangs[:min(1, len(hangs))]), diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
 		Against: diagnose.Suggests(whole),
 		Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node), "device": diagnose.DeviceArg(device),
-			"mtu": diagnose.NumberArg(promised)},
+			"mtu": diagnose.CheckedArg(fmt.Sprintf("%.0f", promised), confirmed, "MTU")},
 		Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
 			link.NeighbourReach.ID),
 	}

@@ -37,9 +37,11 @@ func (f followed) proto() int {
 // follower holds data that is read once for all Services.
 type follower struct {
 	*probe.Pass
-	links []kernel.Link
-	rules func() ([]kernel.PacketRule, error)
-	name  string // a name that the cluster's DNS must resolve
+	links   []kernel.Link
+	rules   func() ([]kernel.PacketRule, error) // foreign rules that redirect packets
+	proxied func() ([]kernel.PacketRule, error) // such rules of a kube-proxy in iptables mode
+	mode    func() string                       // of the present kube-proxy
+	name    string                              // a name that the cluster's DNS must resolve
 }
 
 func serviceDestination(ctx context.Context, p *probe.Pass) {
@@ -59,7 +61,13 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
 	f := follower{Pass: p, links: links, name: "kubernetes.default.svc." + domain + ".",
-		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host, kernel.Foreign) })}
+		rules:   sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host, kernel.Foreign) }),
+		proxied: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host, kernel.OfServices) }),
+		mode: sync.OnceValue(func() string {
+			one, _, cancel := node.Part(ctx, 4)
+			defer cancel()
+			return proxyMode(one)
+		})}
 	node.Each(all, func(s followed) {
 		p.Report(f.trace(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily,
 			node.Family(s.to.Addr())).
@@ -145,12 +153,15 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 		With(service.FactSentTo, sent.String())
 	rules = slices.DeleteFunc(slices.Clone(rules), func(rule kernel.PacketRule) bool { return !f.reaches(rule, s) })
 	rule, known := redirectingRule(rules, s, sent, f.isOwn(sent.Addr()))
-	left, old := f.leftBehind(ctx, s, sent)
+	if known {
+		return f.judge(ctx, withRule(found, rule), s)
+	}
+	rule, known, err = f.leftBehind(s, sent)
+	unread = errors.Join(unread, err)
 	switch {
 	case known:
-		return f.judge(ctx, withRule(found, rule), s)
-	case old:
-		return f.judge(ctx, withRule(found, left).With(service.FactMeans, service.MeansLeft), s)
+		return f.judge(ctx, withRule(found, rule).With(service.FactMeans, service.MeansLeft).
+			With(factMode, f.mode()), s)
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
@@ -160,20 +171,25 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 	return found
 }
 
-// leftBehind returns the rule that redirects a Service's connections if a kube-proxy in iptables mode left it behind.
-// The present kube-proxy uses nftables, and does not update that rule.
-func (f follower) leftBehind(ctx context.Context, s followed, sent netip.AddrPort) (kernel.PacketRule, bool) {
-	if proxyMode(ctx) != "nftables" {
-		return kernel.PacketRule{}, false
-	}
-	rules, _ := kernel.Diversions(f.Host, kernel.OfServices)
-	i := slices.IndexFunc(rules, func(rule kernel.PacketRule) bool {
-		return rule.Sends == sent && rule.Matches(s.to, s.proto())
-	})
+// leftBehind returns the rule that redirects a Service's connections if an earlier kube-proxy left it behind. The
+// present kube-proxy then uses nftables or IPVS, or writes its rules with the other kind of iptables.
+func (f follower) leftBehind(s followed, sent netip.AddrPort) (kernel.PacketRule, bool, error) {
+	rules, err := f.proxied()
+	i := slices.IndexFunc(rules, func(r kernel.PacketRule) bool { return r.Sends == sent && r.Matches(s.to, s.proto()) })
 	if i < 0 {
-		return kernel.PacketRule{}, false
+		return kernel.PacketRule{}, false, err
 	}
-	return rules[i], true
+	left := f.mode() == "ipvs"
+	switch f.mode() {
+	case "nftables":
+		present, seen := published(f.Host, "nftables")
+		left = seen && present.Status == probe.OK
+	case "iptables":
+		left = slices.ContainsFunc(rules, func(r kernel.PacketRule) bool {
+			return r.Wall != rules[i].Wall && r.Matches(s.to, s.proto()) && slices.Contains(s.endpoints, r.Sends)
+		})
+	}
+	return rules[i], left, err
 }
 
 // withRule adds the rule that redirects connections.

@@ -27,7 +27,8 @@ func serviceHijacked(f diagnose.Findings) []diagnose.Case {
 		}
 		key := rule
 		if r.Facts.Str(service.FactMeans) == service.MeansLeft { // one firewall is one case, whatever rules it has
-			key = r.Facts.Str(service.FactWall)
+			family, _, _ := strings.Cut(r.Facts.Str(probe.FactRawTable), " ")
+			key = iptablesOf(r.Facts.Str(service.FactWall), family)
 		}
 		i, known := byRule[key]
 		if !known {
@@ -85,7 +86,7 @@ func hijack(r diagnose.Finding) diagnose.Case {
 		}
 		c.FixName = fixOfWall[wall]
 	case means == service.MeansLeft:
-		c.Says += ", left by a kube-proxy in iptables mode; the present kube-proxy uses nftables"
+		c.Says += ", left by an earlier kube-proxy; the present one writes its rules elsewhere"
 		c.FixName = "left-by-kube-proxy"
 	case kernel.OfHostPort(table, chain):
 		c.Says += ", which a hostPort made"

@@ -68,6 +68,15 @@ func TestOtherServer(t *testing.T) {
 	if got := causesOf(found(well, old)); got != "" {
 		t.Errorf("the kubelet reports: %s", got)
 	}
+	answers := of(datastore.DatastoreLatency.ID, "endpoint 10.0.0.1:6443", probe.Found(probe.OK, "").
+		With(probe.FactAddress, "10.0.0.1:6443").With(probe.FactRole, probe.RoleEndpoint))
+	for _, own := range []string{"127.0.0.1:6443", "10.0.0.1:6443", "10.0.0.7:6443"} {
+		registered := of(facts.CheckIPRegistered, "IPv4", probe.Found(probe.OK, "").With(facts.Internal, "10.0.0.7"))
+		cases := All().Rule("kubelet-cut-off").Match(found(over, well, old.With(probe.FactAddress, own), answers, registered))
+		if len(cases) != 1 || cases[0].FixName != "" {
+			t.Errorf("API server %s: %+v", own, cases)
+		}
+	}
 }
 
 // TestDeadConnection wants a restart first only where the API server answers on the node.
