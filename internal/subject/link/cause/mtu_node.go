@@ -57,14 +57,14 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 	weigh, fix, device := diagnose.Shows, "", ""
 	if len(smaller) > 0 {
 		fix, device = "interface", smaller[0].Facts.Str(probe.FactInterface)
-		mtu, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
+		own, _ := smaller[0].Facts.Num(probe.FactLinkMTU)
 		says = fmt.Sprintf("%s on {node} has MTU %.0f, but %s sends packets of up to %.0f bytes there: those above %.0f are lost without an ICMP error",
-			device, mtu, r.Node, promised, passes)
+			device, own, r.Node, promised, passes)
 	}
 	alike, whole := otherSizes(f, r)
-	confirmed := len(alike) > 0 || podsSendMore(f, smaller)
-	if confirmed {
-		weigh = diagnose.Suggests
+	mtu := diagnose.CheckedArg("", false, "MTU") // another node's word alone does not become a command here
+	if len(alike) > 0 || podsSendMore(f, smaller) {
+		weigh, mtu = diagnose.Suggests, diagnose.NumberArg(promised)
 	}
 	return diagnose.Case{
 		Family: diagnose.FamilyOf(r), About: diagnose.FamilyName(diagnose.FamilyOf(r)), Says: says, Fault: true,
@@ -73,7 +73,7 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 			diagnose.Shows(hangs[:min(1, len(hangs))]), diagnose.Shows(f.Bad(cni.CNIMTU.ID))),
 		Against: diagnose.Suggests(whole),
 		Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node), "device": diagnose.DeviceArg(device),
-			"mtu": diagnose.CheckedArg(fmt.Sprintf("%.0f", promised), confirmed, "MTU")},
+			"mtu": mtu},
 		Covers: diagnose.Covers(pod.PodMTU.ID, cni.CNIMTU.ID, probe.CheckPlaced, probe.CheckAnswered,
 			link.NeighbourReach.ID),
 	}
