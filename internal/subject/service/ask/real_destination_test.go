@@ -182,6 +182,12 @@ func TestRealDestinationIptables(t *testing.T) {
 					t.Errorf("%s: %v", says, r)
 				}
 			}
+			// The present kube-proxy writes its rules with the other kind of iptables.
+			other := map[string]string{"iptables-legacy": "iptables-nft", "iptables-nft": "iptables-legacy"}[program]
+			checktest.Do(t, other+" -t nat -N KUBE-SEP-B",
+				other+" -t nat -A KUBE-SEP-B -p tcp -j DNAT --to-destination 10.88.0.11:6443")
+			mode.Store("iptables")
+			checktest.Want(t, followServices(t), theAPI, probe.Fail, wall+" rule: ip nat KUBE-SEP-A: tcp dnat to 10.88.0.11:10250")
 			checktest.Do(t, sep+"6443")
 
 			checktest.Do(t, program+" -t nat -I OUTPUT -p udp --dport 53 -j REDIRECT --to-ports 15053")
