@@ -67,7 +67,7 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 			func(r probe.Result) bool { return r.Target == "cri-status" && strings.Contains(r.Saw, "not loaded") })
 	})
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Fail,
-		"the CRI plugin is not loaded, so the kubelet cannot use the runtime")
+		"the CRI plugin is not loaded: containerd does not list it")
 	must.Do(t, os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600))
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Skip, "as usual with docker")
 }
