@@ -171,7 +171,7 @@ type permissionCache struct {
 	reviews sync.Map // permission -> whether granted
 }
 
-// once returns a client that does not query a permission again that an earlier snapshot of a Survey has.
+// once returns a client that queries each permission only for the first snapshot of a Survey.
 func (c *Client) once(of *Survey) *Client {
 	own := *c
 	own.permissions = &of.Known().permissions

@@ -160,8 +160,7 @@ func (f follower) trace(ctx context.Context, s followed) probe.Result {
 	unread = errors.Join(unread, err)
 	switch {
 	case known:
-		return f.judge(ctx, withRule(found, rule).With(service.FactMeans, service.MeansLeft).
-			With(factMode, f.mode()), s)
+		return f.judge(ctx, withRule(found, rule).With(service.FactMeans, service.MeansLeft), s)
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:

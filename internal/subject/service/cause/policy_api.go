@@ -32,7 +32,7 @@ func policyWithoutAPI(f diagnose.Findings) []diagnose.Case {
 		if len(closed) > 0 {
 			c.Says += "; it also blocks queries to the cluster's DNS"
 			c.For = append(c.For, diagnose.Hints(closed[:1])...)
-			c.Covers = append(diagnose.Covers(facts.CheckDNSPolicies), evidence.NamesFail...)
+			c.Covers = append([]diagnose.Cover{{Check: facts.CheckDNSPolicies, About: closed[0].Target}}, evidence.NamesFail...)
 		}
 		var down []diagnose.Finding
 		if slices.ContainsFunc(pods, func(name string) bool { return strings.Contains(name, "dns") }) {

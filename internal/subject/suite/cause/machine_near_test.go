@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
@@ -27,6 +28,28 @@ func TestDiskBesideAnotherReason(t *testing.T) {
 		f := diagnose.Findings{Node: "a", All: []diagnose.Finding{{Node: "a", Result: disk}, {Node: "a", Result: pods}}}
 		if got := causesOf(f); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestFewInodes requires the fix for inodes if these, and not the space, are short.
+func TestFewInodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		space, inodes float64
+		says, fix     string
+	}{
+		{60, 0, "has no inode left", "inodes"},
+		{60, 3, "has few inodes left", "inodes"},
+		{3, 60, "is full", ""},
+		{2, 3, "is full", ""},
+	} {
+		disk := probe.Found(probe.Fail, "little is free").On("/data").With(host.FactFree, c.space).
+			With(host.FactFreeInodes, c.inodes).With(host.FactReadOnly, false)
+		disk.Check = host.NodeDisk.ID
+		got := All().Rule("disk-full").Match(found(disk))
+		if len(got) != 1 || got[0].FixName != c.fix || !strings.Contains(got[0].Says, c.says) {
+			t.Errorf("%v: %+v", c, got)
 		}
 	}
 }
